@@ -1,0 +1,85 @@
+"""The tree of commands, and how errors reach the terminal.
+
+Each command lives in a module of its own that exposes a Typer `app`. The table below names them, so that
+`--help` imports none of them, and a command imports only what it needs. A `HermitError` becomes one
+line on standard error and exit code 1 (2 for input that cannot be used), never a traceback.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any, NamedTuple
+
+import typer
+from typer import core, main
+
+from hermit import __version__
+
+
+class _Entry(NamedTuple):
+    module: str
+    help: str
+
+
+COMMANDS: dict[str, _Entry] = {
+    "formats": _Entry("hermit.cli.formats", "Freeze and check the formats of stored objects."),
+}
+
+
+class _LazyGroup(core.TyperGroup):
+    """Lists commands from the table and imports one only when it is run."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        entry = COMMANDS.get(cmd_name)
+        return core.TyperCommand(cmd_name, help=entry.help) if entry else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, stub, rest = super().resolve_command(ctx, args)
+        if name is None or stub is None:
+            return name, stub, rest
+        command = main.get_command(importlib.import_module(COMMANDS[name].module).app)
+        command.name = name
+        return name, command, rest
+
+
+app = typer.Typer(
+    cls=_LazyGroup,
+    help="Moves a live, durable catalog between the stash (PostgreSQL) and persist (Delta Lake), and back.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"hermit {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True, no_args_is_help=True)
+def _root(
+    version: bool = typer.Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Print the version."
+    ),
+) -> None:
+    pass
+
+
+def run() -> None:
+    """Run the command line and turn errors of ours into a line and an exit code."""
+    from hermit.errors import HermitError, InvalidInput
+
+    try:
+        app(prog_name="hermit")
+    except HermitError as error:
+        line = f"hermit: {error.message}" + (f"; {error.hint}" if error.hint else "")
+        print(" ".join(line.split()), file=sys.stderr)
+        sys.exit(2 if isinstance(error, InvalidInput) else 1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.exit(0)

@@ -1,0 +1,1 @@
+"""The durable catalog: one interface over both stores."""

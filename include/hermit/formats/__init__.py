@@ -1,0 +1,1 @@
+"""The formats of stored objects: frozen versions, and the upgrades between them."""

@@ -1,0 +1,1 @@
+"""The move: protocols as data, steps as small fenced writes."""

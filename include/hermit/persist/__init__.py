@@ -1,0 +1,1 @@
+"""Persist: named, definite collections on Delta Lake."""

@@ -1,0 +1,1 @@
+"""The stash: a time-varying key-value store, fenced, on PostgreSQL."""

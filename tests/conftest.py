@@ -1,0 +1,57 @@
+"""Fixtures that all tests share. One PostgreSQL serves the whole run, over all workers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from hermit.embedded.postgres import EmbeddedPostgres
+
+_SERVER_HOME = "HERMIT_TEST_POSTGRES"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The controlling process makes the directory; workers find it in their environment."""
+    if not hasattr(config, "workerinput") and _SERVER_HOME not in os.environ:
+        home = tempfile.mkdtemp(prefix="hermit-pg-")
+        os.environ[_SERVER_HOME] = home
+        config.add_cleanup(lambda: _remove_server(Path(home)))
+
+
+def _remove_server(home: Path) -> None:
+    EmbeddedPostgres(home).stop()
+    shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[EmbeddedPostgres]:
+    """The run's PostgreSQL. Do not stop it: a test that kills servers starts one of its own."""
+    server = EmbeddedPostgres(Path(os.environ[_SERVER_HOME]), settings={"max_connections": "200"})
+    server.start()
+    yield server
+    server.release(keep_running=True)
+
+
+@pytest.fixture
+def database_url(postgres: EmbeddedPostgres) -> Iterator[str]:
+    """The URL of an empty database that only this test uses."""
+    name = f"test_{uuid.uuid4().hex}"
+    with psycopg.connect(postgres.url(), autocommit=True) as connection:
+        connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+    yield postgres.url(name)
+    with psycopg.connect(postgres.url(), autocommit=True) as connection:
+        connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+
+
+@pytest.fixture
+def organization_id() -> uuid.UUID:
+    """A catalog that only this test uses."""
+    return uuid.uuid4()
