@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from hermit.digest import Digest, combine, digest_collection, digest_rows
-from hermit.rows import Row
 from hypothesis import given
 from hypothesis import strategies as st
+
+from hermit.digest import Digest, combine, digest_collection, digest_rows
+from hermit.rows import Row
 
 _ROWS = st.lists(
     st.builds(Row, st.sampled_from(["items", "roles"]), st.binary(max_size=9), st.binary(max_size=9)),

@@ -122,8 +122,9 @@ class EmbeddedPostgres:
         result = self._pg_ctl("start", "-w", "-t", "60", "-l", str(self.log), "-o", arguments, check=False)
         if result.returncode != 0:
             tail = self.log.read_text(errors="replace").strip().splitlines()[-1:] if self.log.exists() else []
+            reason = " ".join(tail) or result.stdout.strip()
             raise Unavailable(
-                f"the embedded postgresql in {self.home} did not start: {' '.join(tail) or result.stdout.strip()}",
+                f"the embedded postgresql in {self.home} did not start: {reason}",
                 hint=f"the whole story is in {self.log}",
             )
 
