@@ -23,6 +23,8 @@ class _Entry(NamedTuple):
 
 
 COMMANDS: dict[str, _Entry] = {
+    "up": _Entry("hermit.cli.up", "Start PostgreSQL and Airflow, and print the URL and the login."),
+    "down": _Entry("hermit.cli.down", "Stop everything that `up` started."),
     "formats": _Entry("hermit.cli.formats", "Freeze and check the formats of stored objects."),
 }
 

@@ -1,0 +1,144 @@
+"""Airflow's home on one machine: its environment, its secrets, its metadata database.
+
+Everything lives under `HERMIT_HOME/airflow`, SQLite included. Secrets are made once, readable by their
+owner only, and reach Airflow's processes through their environment. The stores are ordinary Airflow
+connections, so that the same DAGs run against real servers when the connections say so.
+"""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import json
+import os
+import secrets
+import subprocess
+import sys
+from pathlib import Path
+
+from hermit.embedded import spark
+from hermit.errors import Unavailable
+from hermit.settings import Settings
+
+USER = "admin"
+
+
+def home(settings: Settings) -> Path:
+    """AIRFLOW_HOME."""
+    return settings.home / "airflow"
+
+
+def environment(settings: Settings, port: int | None = None) -> dict[str, str]:
+    """The whole environment of an Airflow process, this process's own included."""
+    airflow = home(settings)
+    keys = _secrets(settings)
+    config = {
+        "CORE__AUTH_MANAGER": "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAuthManager",
+        "CORE__DAGS_FOLDER": str(settings.root / "dags"),
+        "CORE__PLUGINS_FOLDER": str(settings.root / "plugins"),
+        "CORE__LOAD_EXAMPLES": "False",
+        "CORE__EXECUTOR": "LocalExecutor",
+        "CORE__PARALLELISM": "4",
+        "CORE__FERNET_KEY": keys["fernet"],
+        "CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
+        "CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(airflow / "passwords.json"),
+        "API__SECRET_KEY": keys["api"],
+        "API_AUTH__JWT_SECRET": keys["jwt"],
+        "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{airflow / 'airflow.db'}",
+        "DAG_PROCESSOR__REFRESH_INTERVAL": "30",
+        "USAGE_DATA_COLLECTION__ENABLED": "False",
+        "LOGGING__BASE_LOG_FOLDER": str(airflow / "logs"),
+        "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",
+    }
+    if port is not None:
+        config |= {
+            "API__HOST": "127.0.0.1",
+            "API__PORT": str(port),
+            "API__WORKERS": "1",
+            "API__BASE_URL": f"http://127.0.0.1:{port}",
+            "CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{port}/execution/",
+        }
+    return {
+        **os.environ,
+        **spark.environment(),
+        **{f"AIRFLOW__{name}": value for name, value in config.items()},
+        **_connections(settings),
+        "AIRFLOW_HOME": str(airflow),
+        "HERMIT_HOME": str(settings.home),
+        "HERMIT_ROOT": str(settings.root),
+        "HERMIT_ORGANIZATION_ID": str(settings.organization_id),
+        "PYTHONWARNINGS": "ignore",
+    }
+
+
+def password(settings: Settings) -> str:
+    """The password of the admin user."""
+    return _secrets(settings)["password"]
+
+
+def ensure_database(settings: Settings) -> None:
+    """Make or upgrade the metadata database; a stamp lets later starts skip it."""
+    airflow = home(settings)
+    airflow.mkdir(parents=True, exist_ok=True)
+    stamp, log = airflow / "database.stamp", airflow / "database.log"
+    wanted = _airflow_version()
+    with (airflow / "database.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if stamp.exists() and stamp.read_text() == wanted:
+            return
+        with log.open("w") as output:
+            code = subprocess.call(
+                [sys.executable, "-m", "airflow", "db", "migrate"],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=environment(settings),
+            )
+        if code != 0:
+            raise Unavailable("airflow could not make its metadata database", hint=f"see {log}")
+        stamp.write_text(wanted)
+
+
+def _airflow_version() -> str:
+    from importlib.metadata import version
+
+    return version("apache-airflow")
+
+
+def _connections(settings: Settings) -> dict[str, str]:
+    connections = {
+        "HERMIT_STASH_DEFAULT": {"conn_type": "hermit_stash", "extra": {"url": settings.stash_url}},
+        "HERMIT_PERSIST_DEFAULT": {"conn_type": "hermit_persist", "extra": {"location": settings.shards}},
+        "SPARK_DEFAULT": {"conn_type": "spark", "host": settings.spark_master},
+    }
+    return {f"AIRFLOW_CONN_{name}": json.dumps(value) for name, value in connections.items()}
+
+
+def _secrets(settings: Settings) -> dict[str, str]:
+    airflow = home(settings)
+    path = airflow / "secrets.json"
+    if not path.exists():
+        airflow.mkdir(parents=True, exist_ok=True)
+        keys = {
+            "fernet": base64.urlsafe_b64encode(os.urandom(32)).decode(),
+            "api": secrets.token_hex(32),
+            "jwt": secrets.token_hex(32),
+            "password": secrets.token_urlsafe(12),
+        }
+        _write_once(path, json.dumps(keys))
+    keys = json.loads(path.read_text())
+    _write_once(airflow / "passwords.json", json.dumps({USER: keys["password"]}))
+    return dict(keys)
+
+
+def _write_once(path: Path, text: str) -> None:
+    """Whole or not at all, for the owner's eyes; the first writer wins."""
+    draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    draft.touch(mode=0o600)
+    draft.write_text(text)
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        pass
+    finally:
+        draft.unlink()
