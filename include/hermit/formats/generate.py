@@ -1,0 +1,123 @@
+"""Makes catalogs of any size in any version: for tests, for load, and for demonstrations.
+
+The facts of a generated catalog depend on the seed alone; the version only decides how they are encoded.
+The default mix is that of a busy environment: mostly items and audit events. Given metrics of a real
+catalog, the mix follows their row counts, and the text of items and the entries of the update log are
+stretched to their sizes. (`hermit status --json` prints such metrics.)
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from hermit.errors import InvalidInput
+from hermit.formats import config, frame
+from hermit.formats.collections import COLLECTIONS, MESSAGES
+from hermit.formats.generate_facts import FACTS, Fact, Plan
+from hermit.formats.generate_old import EARLIER, to_json
+from hermit.formats.metrics import Size
+from hermit.formats.versions import MIN_STASH_VERSION, STASH_VERSION
+from hermit.rows import Row
+
+GENERATED = tuple(name for name in COLLECTIONS if name != config.COLLECTION)
+
+# Shares of a busy environment, in rows per thousand.
+_MIX = {
+    "audit_log": 150,
+    "clusters": 3,
+    "cluster_replicas": 6,
+    "cluster_introspection_source_indexes": 12,
+    "databases": 3,
+    "default_privileges": 4,
+    "id_allocators": 2,
+    "items": 700,
+    "roles": 10,
+    "schemas": 15,
+    "settings": 1,
+    "storage_usage": 60,
+    "system_configurations": 3,
+    "system_object_mappings": 20,
+    "system_privileges": 2,
+    "timestamps": 1,
+    "update_log": 8,
+}
+
+
+def rows(
+    objects: int | None,
+    seed: int,
+    version: int = STASH_VERSION,
+    like: Mapping[str, Size | Mapping[str, int]] | None = None,
+) -> Iterator[Row]:
+    """A catalog of `objects` rows beside config, encoded in `version`.
+
+    `like` gives rows and bytes per collection; without `objects`, their very numbers are made.
+    """
+    if not MIN_STASH_VERSION <= version <= STASH_VERSION:
+        raise InvalidInput(
+            f"there is no format {version}", hint=f"from {MIN_STASH_VERSION} to {STASH_VERSION}"
+        )
+    sizes = {name: _size(name, size) for name, size in (like or {}).items()}
+    counts = _counts(objects, sizes)
+    key, value = config.encode_key(config.USER_VERSION), config.encode_value(version)
+    yield Row(config.COLLECTION, key, value)
+    encode = _encoder(version)
+    for collection in GENERATED:
+        size = sizes.get(collection, Size())
+        plan = Plan(seed, counts, size.bytes / size.rows if size.rows else None)
+        for fact in FACTS[collection](plan):
+            row = encode(_in_version(fact, version))
+            if row is not None:
+                yield row
+
+
+def _size(collection: str, size: Size | Mapping[str, int]) -> Size:
+    if collection not in COLLECTIONS:
+        raise InvalidInput(f"there is no collection {collection!r}", hint=f"one of {', '.join(COLLECTIONS)}")
+    found = size if isinstance(size, Size) else Size(size.get("rows", -1), size.get("bytes", 0))
+    if found.rows < 0 or found.bytes < 0:
+        raise InvalidInput(f"metrics of {collection} need rows and bytes that are not negative")
+    return found
+
+
+def _counts(objects: int | None, like: Mapping[str, Size]) -> dict[str, int]:
+    """Rows per collection: shares of `objects` by largest remainder, so that they add up exactly."""
+    shares = {name: like[name].rows if name in like else 0 for name in GENERATED} if like else _MIX
+    if objects is None:
+        if not like:
+            raise InvalidInput("say how many objects to generate", hint="or give metrics to follow")
+        return dict(shares)
+    total = sum(shares.values())
+    if objects < 0 or not total:
+        raise InvalidInput(f"cannot generate {objects} objects from {total} rows")
+    counts = {name: objects * share // total for name, share in shares.items()}
+    by_remainder = sorted(shares, key=lambda name: (-(objects * shares[name] % total), name))
+    for name in by_remainder[: objects - sum(counts.values())]:
+        counts[name] += 1
+    return counts
+
+
+def _in_version(fact: Fact, version: int) -> Fact:
+    for newer in range(STASH_VERSION, version, -1):
+        fact = EARLIER[newer](fact)
+    return fact
+
+
+def _encoder(version: int) -> Callable[[Fact], Row | None]:
+    if version < 15:
+        return to_json
+    module = importlib.import_module(f"hermit.formats.gen.objects_v{version}_pb2")
+    types: dict[str, tuple[Any, Any]] = {
+        name: (getattr(module, f"{stem}Key"), getattr(module, f"{stem}Value"))
+        for name, stem in MESSAGES.items()
+        if hasattr(module, f"{stem}Key")
+    }
+
+    def encode(fact: Fact) -> Row:
+        collection, key, value = fact
+        key_type, value_type = types[collection]
+        return Row(collection, frame.write(key_type(**key)), frame.write(value_type(**value)))
+
+    return encode

@@ -1,0 +1,59 @@
+"""Changes of one step, kept until the step has ended, in bounded memory.
+
+A step reads the state before it. Its changes are therefore written only after its last read, and until
+then they wait here: in memory while they are few, in a temporary file beyond that. They come back in
+batches that any store takes in one statement.
+"""
+
+from __future__ import annotations
+
+import struct
+import tempfile
+from collections.abc import Iterator
+from types import TracebackType
+
+from hermit.formats.collections import COLLECTIONS
+from hermit.rows import Row
+
+_HEADER = struct.Struct("<BbII")
+_MEMORY_BYTES = 16 << 20
+BATCH_BYTES = 1 << 20
+BATCH_ROWS = 4096
+
+Change = tuple[Row, int]
+
+
+class Spool:
+    """An append-only list of changes that is read once, in batches."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.SpooledTemporaryFile(max_size=_MEMORY_BYTES)  # noqa: SIM115 (closed by close)
+        self._tags = {name: tag for tag, name in enumerate(COLLECTIONS)}
+
+    def __enter__(self) -> Spool:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    def add(self, collection: str, key: bytes, value: bytes, diff: int) -> None:
+        header = _HEADER.pack(self._tags[collection], diff, len(key), len(value))
+        self._file.write(header + key + value)
+
+    def batches(self) -> Iterator[list[Change]]:
+        """All changes in order, at most `BATCH_ROWS` and about `BATCH_BYTES` at a time."""
+        self._file.seek(0)
+        batch: list[Change] = []
+        size = 0
+        while header := self._file.read(_HEADER.size):
+            tag, diff, key_length, value_length = _HEADER.unpack(header)
+            data = self._file.read(key_length + value_length)
+            if batch and (len(batch) >= BATCH_ROWS or size + len(data) > BATCH_BYTES):
+                yield batch
+                batch, size = [], 0
+            batch.append((Row(COLLECTIONS[tag], data[:key_length], data[key_length:]), diff))
+            size += len(data)
+        if batch:
+            yield batch
