@@ -1,1 +1,14 @@
-"""Persist: named, definite collections on Delta Lake."""
+"""Persist: named, definite collections on Delta Lake.
+
+Importing this package is cheap: Arrow is loaded by the first read or write, Spark never.
+"""
+
+from __future__ import annotations
+
+from hermit.persist import errors
+from hermit.persist.client import PersistClient
+from hermit.persist.commit import DataFile, StagedFile
+from hermit.persist.frontier import Frontier
+from hermit.persist.state import State
+
+__all__ = ["DataFile", "Frontier", "PersistClient", "StagedFile", "State", "errors"]

@@ -1,0 +1,211 @@
+"""Batches: contents that are written where nobody looks yet, and named by one commit later.
+
+A `BatchWriter` writes Parquet files below `batches/<id>/` of a location. It needs no table handle, so
+that Spark executors use it: each writes its part, `finish` returns the files, the driver collects them and
+hands them to one `replace_with_batch` or `compare_and_append_batch`. Files are durable when
+`finish` returns. Several writers may share one batch; together they must write each row once.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import xxhash
+
+from hermit.errors import InvalidInput
+from hermit.persist import files
+from hermit.persist.commit import DataFile, StagedFile
+from hermit.persist.frontier import time_to_long
+from hermit.persist.state import check_name
+from hermit.persist.storage.abc import Storage, Upload
+from hermit.persist.storage.open import open_storage
+from hermit.persist.table import Table
+
+FOLDER = "batches"
+FILE_BYTES = 128 << 20
+_SAFE = set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
+
+
+class BatchWriter:
+    """Writes files of one batch. Rows carry one time and diff 1; a replacing batch has time 0."""
+
+    def __init__(
+        self,
+        location: str | Path,
+        batch_id: str,
+        *,
+        time: int = 0,
+        file_bytes: int = FILE_BYTES,
+        storage_options: dict[str, str] | None = None,
+        storage: Storage | None = None,
+    ) -> None:
+        self._folder = batch_folder(batch_id)
+        self._time = time
+        self._file_bytes = file_bytes
+        self._storage = storage or open_storage(location, storage_options)
+        self._open: dict[str, _PartFile] = {}
+        self._finished: list[StagedFile] = []
+
+    def write(self, collection: str, batch: pa.RecordBatch) -> None:
+        """Add rows, given as the columns key and value, to a collection."""
+        if batch.num_rows == 0:
+            return
+        part = self._open.get(collection)
+        if part is None:
+            part = _PartFile(self._storage.blob.upload(), check_name(collection), self._time)
+            self._open[collection] = part
+        part.write(batch)
+        if part.sink.size >= self._file_bytes:
+            self._finished.append(self._open.pop(collection).finish(self._folder))
+
+    def finish(self) -> list[StagedFile]:
+        """Close all files. They are durable, and no commit names them yet."""
+        while self._open:
+            _, part = self._open.popitem()
+            self._finished.append(part.finish(self._folder))
+        return sorted(self._finished, key=lambda file: file.path)
+
+    def abort(self) -> None:
+        """Forget the files that are not finished."""
+        while self._open:
+            self._open.popitem()[1].sink.abort()
+
+    def __enter__(self) -> BatchWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.abort()
+
+
+class _HashingSink:
+    """A file object that knows the checksum of what went through it."""
+
+    def __init__(self, upload: Upload) -> None:
+        self._upload = upload
+        self._hash = xxhash.xxh3_128()
+        self.size = 0
+        self.closed = False
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data)
+        self._hash.update(view)
+        self.size += view.nbytes
+        self._upload.write(bytes(view))
+        return view.nbytes
+
+    def tell(self) -> int:
+        return self.size
+
+    def flush(self) -> None:
+        """What counts is `finish`."""
+
+    def close(self) -> None:
+        self.closed = True
+
+    def readable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+    def finish(self, prefix: str, collection: str) -> str:
+        key = files.file_name(prefix, collection, self._hash.hexdigest())
+        self._upload.finish(key)
+        return key
+
+    def abort(self) -> None:
+        self._upload.abort()
+
+
+class _PartFile:
+    """One Parquet file while it grows."""
+
+    def __init__(self, upload: Upload, collection: str, time: int) -> None:
+        self.sink = _HashingSink(upload)
+        self._writer = pq.ParquetWriter(self.sink, files.SCHEMA, **files.WRITER_OPTIONS)
+        self._collection = collection
+        self._time = time
+        self._rows = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        rows = batch.num_rows
+        constants = [
+            pa.repeat(pa.scalar(time_to_long(self._time), pa.int64()), rows),
+            pa.repeat(pa.scalar(1, pa.int64()), rows),
+        ]
+        columns = [batch.column("key").cast(pa.binary()), batch.column("value").cast(pa.binary())]
+        self._writer.write_batch(pa.RecordBatch.from_arrays([*columns, *constants], schema=files.SCHEMA))
+        self._rows += rows
+
+    def finish(self, folder: str) -> StagedFile:
+        self._writer.close()
+        path = self.sink.finish(f"{folder}/{uuid.uuid4().hex}", self._collection)
+        return DataFile(path, self._collection, self._rows, self.sink.size, self._time, self._time)
+
+
+def batch_folder(batch_id: str) -> str:
+    """The folder of a batch inside its location."""
+    if not batch_id or not _SAFE.issuperset(batch_id) or batch_id.startswith("."):
+        raise InvalidInput(f"a batch ID holds letters, digits, '_', '-' and '.': {batch_id!r}")
+    return f"{FOLDER}/{batch_id}"
+
+
+def read_file(
+    location: str | Path,
+    file: DataFile,
+    columns: list[str] | None = None,
+    *,
+    storage_options: dict[str, str] | None = None,
+) -> pa.Table:
+    """The verified contents of one data file: for Spark executors that were handed a list of files."""
+    storage = open_storage(location, storage_options)
+    return files.load(storage.blob, storage.location, file, columns)
+
+
+def list_staged(location: str | Path, storage_options: dict[str, str] | None = None) -> dict[str, int]:
+    """Batches that no commit names, or named and dropped since: ID and bytes."""
+    storage = open_storage(location, storage_options)
+    staged: dict[str, int] = {}
+    for batch_id, key, size in _batch_files(storage):
+        del key
+        staged[batch_id] = staged.get(batch_id, 0) + size
+    for named in _named_batches(storage):
+        staged.pop(named, None)
+    return staged
+
+
+def drop_staged(
+    location: str | Path, batch_id: str, storage_options: dict[str, str] | None = None
+) -> list[str]:
+    """Delete a batch that no commit names; the deleted paths."""
+    storage = open_storage(location, storage_options)
+    if batch_id in _named_batches(storage):
+        raise InvalidInput(f"batch {batch_id} of {storage.location} is named by a commit", batch=batch_id)
+    folder = batch_folder(batch_id)
+    dropped = [info.key for info in storage.blob.list(folder)]
+    for key in dropped:
+        storage.blob.delete(key)
+    return dropped
+
+
+def _batch_files(storage: Storage) -> Iterator[tuple[str, str, int]]:
+    for info in storage.blob.list(FOLDER):
+        yield info.key.split("/")[1], info.key, info.bytes
+
+
+def _named_batches(storage: Storage) -> set[str]:
+    """Batches that the contents, or readers of an older version, may still need."""
+    state = Table(storage).refresh()
+    paths = [*state.live, *state.removed]
+    return {path.split("/")[1] for path in paths if path.startswith(f"{FOLDER}/")}

@@ -1,0 +1,274 @@
+"""One commit of a location: what it says, as Delta actions, and the checksums in it.
+
+A commit is a Delta log entry: files added and removed, frontiers moved (as `txn` actions), and a
+`commitInfo` that says who wrote it. It carries a checksum over all its own bytes and the checksum of the
+commit before it, so that a flipped or cut byte, and a commit from another history, are recognised. The
+checksum of every file that it adds is part of the file's name.
+
+Rendering and parsing are pure. Delta ignores the fields that are ours.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import xxhash
+
+from hermit import __version__
+from hermit.persist.frontier import (
+    Frontier,
+    frontier_from_long,
+    frontier_to_long,
+    time_from_long,
+    time_to_long,
+)
+
+ENCODING_VERSION = 1
+ENCODING_KEY = "hermit.encoding_version"
+_HEAD = b'{"commitInfo":{"checksum":"'
+_WIDTH = 32
+_SCHEMA = json.dumps(
+    {
+        "type": "struct",
+        "fields": [
+            {"name": name, "type": kind, "nullable": True, "metadata": {}}
+            for name, kind in (
+                ("collection", "string"),
+                ("key", "binary"),
+                ("value", "binary"),
+                ("time", "long"),
+                ("diff", "long"),
+            )
+        ],
+    },
+    separators=(",", ":"),
+)
+_FILE_NAME = re.compile(r"([0-9a-f]{32})\.parquet$")
+
+
+def checksum(data: Any) -> str:
+    """The checksum of everything that persist stores: XXH3, 128 bits, as hex."""
+    return xxhash.xxh3_128_hexdigest(data)
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A Parquet file with updates of one collection. The path is relative to the location."""
+
+    path: str
+    collection: str
+    rows: int
+    bytes: int
+    time_min: int = 0
+    time_max: int = 0
+    diff_min: int = 1
+    diff_max: int = 1
+
+    @property
+    def checksum(self) -> str:
+        """The checksum of the whole file, which its name carries."""
+        found = _FILE_NAME.search(self.path)
+        return found[1] if found else ""
+
+    @property
+    def batch(self) -> str:
+        """What was written together: rows of one batch are distinct."""
+        folder, _, name = self.path.rpartition("/")
+        return name.partition("-")[0] if folder == "data" else folder
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> DataFile:
+        return cls(**{name: fields[name] for name in cls.__slots__})
+
+    def stats(self) -> str:
+        """Delta's statistics. Bounds of times that a signed long orders differently are left out."""
+        low, high = time_to_long(self.time_min), time_to_long(self.time_max)
+        bounds: dict[str, Any] = {"numRecords": self.rows}
+        ordered = low <= high and (low >= 0) == (high >= 0)
+        bounds["minValues"] = {"time": low, "diff": self.diff_min} if ordered else {"diff": self.diff_min}
+        bounds["maxValues"] = {"time": high, "diff": self.diff_max} if ordered else {"diff": self.diff_max}
+        bounds["nullCount"] = dict.fromkeys(("key", "value", "time", "diff"), 0)
+        return _dump(bounds)
+
+    @classmethod
+    def from_add(cls, add: Mapping[str, Any]) -> DataFile:
+        stats = json.loads(add["stats"])
+        low, high = stats["minValues"], stats["maxValues"]
+        return cls(
+            path=add["path"],
+            collection=add["partitionValues"]["collection"],
+            rows=stats["numRecords"],
+            bytes=add["size"],
+            time_min=time_from_long(low["time"]) if "time" in low else 0,
+            time_max=time_from_long(high["time"]) if "time" in high else time_from_long(-1),
+            diff_min=low["diff"],
+            diff_max=high["diff"],
+        )
+
+
+StagedFile = DataFile
+
+
+@dataclass(frozen=True)
+class Commit:
+    """What one commit changes. `since` and `upper` hold the frontiers that it moves."""
+
+    previous: str
+    timestamp_ms: int
+    operation: str = "WRITE"
+    adds: tuple[DataFile, ...] = ()
+    removes: tuple[DataFile, ...] = ()
+    since: Mapping[str, int] = field(default_factory=dict)
+    upper: Mapping[str, int] = field(default_factory=dict)
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    data_change: bool = True
+    table_id: str | None = None
+    encoding: str | None = None
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    def transactions(self) -> Iterator[tuple[str, int]]:
+        """The `txn` actions: application and version."""
+        for kind, moved in (("upper", self.upper), ("since", self.since)):
+            for name, frontier in moved.items():
+                yield f"{name}/{kind}", frontier_to_long(frontier)
+
+    def frontiers(self, before: Mapping[str, Frontier]) -> dict[str, Frontier]:
+        """The frontiers after this commit."""
+        after = dict(before)
+        for name, upper in self.upper.items():
+            after[name] = Frontier(after.get(name, Frontier()).since, upper)
+        for name, since in self.since.items():
+            after[name] = Frontier(since, after.get(name, Frontier()).upper)
+        return after
+
+
+def add_action(file: DataFile, timestamp_ms: int, data_change: bool = True) -> dict[str, Any]:
+    """Delta's action for a file that belongs to the contents."""
+    return {
+        "path": file.path,
+        "partitionValues": {"collection": file.collection},
+        "size": file.bytes,
+        "modificationTime": timestamp_ms,
+        "dataChange": data_change,
+        "stats": file.stats(),
+    }
+
+
+def remove_action(file: DataFile, timestamp_ms: int, data_change: bool = True) -> dict[str, Any]:
+    """Delta's action for a file that no longer does."""
+    return {
+        "path": file.path,
+        "deletionTimestamp": timestamp_ms,
+        "dataChange": data_change,
+        "extendedFileMetadata": True,
+        "partitionValues": {"collection": file.collection},
+        "size": file.bytes,
+    }
+
+
+def protocol_action() -> dict[str, Any]:
+    """The plainest protocol: every reader of Delta knows it."""
+    return {"minReaderVersion": 1, "minWriterVersion": 2}
+
+
+def metadata_action(table_id: str, created_ms: int, encoding: str) -> dict[str, Any]:
+    """The table's schema, partitioning and our encoding version."""
+    return {
+        "id": table_id,
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": _SCHEMA,
+        "partitionColumns": ["collection"],
+        "createdTime": created_ms,
+        "configuration": {ENCODING_KEY: encoding},
+    }
+
+
+def hermit_info(commit: Commit) -> dict[str, Any]:
+    """What is ours in a `commitInfo`."""
+    return {"id": commit.id, "previous": commit.previous, "metadata": dict(commit.metadata)}
+
+
+def render(commit: Commit, version: int) -> tuple[bytes, str]:
+    """The bytes of the log entry and the checksum in them."""
+    info = {
+        "timestamp": commit.timestamp_ms,
+        "operation": commit.operation,
+        "operationParameters": {},
+        "readVersion": version - 1,
+        "isBlindAppend": False,
+        "engineInfo": f"hermit/{__version__}",
+        "hermit": hermit_info(commit),
+    }
+    lines = "".join(_dump(action) + "\n" for action in _actions(commit))
+    rest = f'",{_dump(info)[1:]}}}\n{lines}'.encode()  # goes on after the checksum, which stands first
+    digest = checksum(_HEAD + rest)
+    return _HEAD + digest.encode() + rest, digest
+
+
+def _actions(commit: Commit) -> Iterator[dict[str, Any]]:
+    if commit.table_id is not None:
+        yield {"protocol": protocol_action()}
+        encoding = commit.encoding or str(ENCODING_VERSION)
+        yield {"metaData": metadata_action(commit.table_id, commit.timestamp_ms, encoding)}
+    for application, version in commit.transactions():
+        yield {"txn": {"appId": application, "version": version, "lastUpdated": commit.timestamp_ms}}
+    for file in commit.removes:
+        yield {"remove": remove_action(file, commit.timestamp_ms, commit.data_change)}
+    for file in commit.adds:
+        yield {"add": add_action(file, commit.timestamp_ms, commit.data_change)}
+
+
+def parse(raw: bytes) -> tuple[Commit, str]:
+    """The commit in these bytes and its checksum. Raises ValueError when they are not what was written."""
+    stored = raw[len(_HEAD) : len(_HEAD) + _WIDTH]
+    if not raw.startswith(_HEAD):
+        raise ValueError("not a commit of hermit")
+    if checksum(_HEAD + raw[len(_HEAD) + _WIDTH :]) != stored.decode("ascii", "replace"):
+        raise ValueError("its checksum does not fit")
+    return commit_of([json.loads(line) for line in raw.splitlines()]), stored.decode()
+
+
+def commit_of(actions: list[dict[str, Any]]) -> Commit:
+    """The commit that a list of Delta actions describes."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for action in actions:
+        for kind, body in action.items():
+            found.setdefault(kind, []).append(body)
+    info = found["commitInfo"][0]
+    moved: dict[str, dict[str, int]] = {"since": {}, "upper": {}}
+    for txn in found.get("txn", ()):
+        name, _, kind = txn["appId"].rpartition("/")
+        moved[kind][name] = frontier_from_long(txn["version"])
+    table = found.get("metaData", [None])[0]
+    changed = [*found.get("add", ()), *found.get("remove", ())]
+    return Commit(
+        previous=info["hermit"]["previous"],
+        timestamp_ms=info["timestamp"],
+        operation=info["operation"],
+        adds=tuple(DataFile.from_add(add) for add in found.get("add", ())),
+        removes=tuple(_removed(remove) for remove in found.get("remove", ())),
+        since=moved["since"],
+        upper=moved["upper"],
+        metadata=info["hermit"]["metadata"],
+        data_change=all(action["dataChange"] for action in changed),
+        table_id=table["id"] if table else None,
+        encoding=table["configuration"].get(ENCODING_KEY, "none") if table else None,
+        id=info["hermit"]["id"],
+    )
+
+
+def _removed(remove: Mapping[str, Any]) -> DataFile:
+    collection = (remove.get("partitionValues") or {}).get("collection", "")
+    return DataFile(remove["path"], collection, 0, remove.get("size") or 0)
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))

@@ -1,0 +1,78 @@
+"""Contents at a time: the sum of all diffs up to it.
+
+Most rows of a collection usually sit in one batch whose rows are known to be distinct (a replacing batch, a
+compaction). They are handed through as they are. Only rows that newer, smaller files touch are summed up. So
+that a snapshot costs little more than reading the bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hermit.persist.commit import DataFile
+
+Load = Callable[[DataFile], pa.Table]
+COLUMNS = ["key", "value", "diff"]
+
+
+def tables(files: Sequence[DataFile], as_of: int, load: Load) -> Iterator[pa.Table]:
+    """The consolidated contents of one collection: tables of key, value and diff, each row once."""
+    files = [file for file in files if file.time_min <= as_of]
+    base = find_base(files, as_of)
+    changes = [_until(load(file), file, as_of) for file in files if file not in base]
+    if not changes:
+        yield from (load(file).select(COLUMNS) for file in base)
+        return
+    touched = pc.unique(pa.chunked_array([chunk for t in changes for chunk in t["key"].chunks], pa.binary()))
+    for file in base:
+        table = load(file).select(COLUMNS)
+        hit = pc.is_in(table["key"], value_set=touched)
+        changes.append(table.filter(hit))
+        yield table.filter(pc.invert(hit))
+    yield consolidate(pa.concat_tables(changes))
+
+
+def find_base(files: Sequence[DataFile], as_of: int) -> set[DataFile]:
+    """The largest group of files whose rows are distinct and all present at the time."""
+    groups: dict[str, list[DataFile]] = {}
+    for file in files:
+        groups.setdefault(file.batch, []).append(file)
+    distinct = [group for group in groups.values() if is_distinct(group) and group[0].time_max <= as_of]
+    return set(max(distinct, key=lambda group: sum(file.rows for file in group), default=()))
+
+
+def is_distinct(group: Sequence[DataFile]) -> bool:
+    """Whether no row occurs twice in a batch: all of one time, all added once.
+
+    A batch holds each (key, value, time) once: whoever writes one consolidates it first.
+    """
+    times = {file.time_min for file in group} | {file.time_max for file in group}
+    return len(times) == 1 and all(file.diff_min == file.diff_max == 1 for file in group)
+
+
+def consolidate(table: pa.Table) -> pa.Table:
+    """Diffs summed per row, without the rows that cancel out."""
+    sums = table.group_by(["key", "value"], use_threads=False).aggregate([("diff", "sum")])
+    sums = sums.rename_columns(COLUMNS)
+    return sums.filter(pc.not_equal(sums["diff"], 0))
+
+
+def _until(table: pa.Table, file: DataFile, as_of: int) -> pa.Table:
+    """The rows that are there at the time. Stored times are unsigned numbers in signed columns."""
+    if file.time_max > as_of:
+        times = table["time"].combine_chunks().view(pa.uint64())
+        table = table.filter(pc.less_equal(times, pa.scalar(as_of, pa.uint64())))
+    return table.select(COLUMNS)
+
+
+def between(table: pa.Table, lower: int, upper: int) -> pa.Table:
+    """The updates with `lower <= time < upper`."""
+    times = table["time"].combine_chunks().view(pa.uint64())
+    wanted = pc.and_(
+        pc.greater_equal(times, pa.scalar(lower, pa.uint64())),
+        pc.less_equal(times, pa.scalar(upper - 1, pa.uint64())),
+    )
+    return table.filter(wanted)

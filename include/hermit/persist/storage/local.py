@@ -1,0 +1,211 @@
+"""A location in a directory.
+
+Order is everything here. A file is synced, then its folder, before anything names it. A commit is
+written under a temporary name and synced, linked into the log (`link(2)` fails if the version is
+taken, so that exactly one writer wins), and acknowledged only after the log's folder is synced as well.
+A commit that can be seen is therefore whole: a power cut may lose one that was never acknowledged, but
+cannot tear it.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from hermit.persist import commit as commits
+from hermit.persist.commit import Commit
+from hermit.persist.errors import corrupt
+from hermit.persist.storage.abc import BlobInfo, Storage, StoredCommit, commit_key, poll
+from hermit.persist.storage.disk import Disk, OsDisk
+
+_TMP = "_hermit/tmp"
+_WRITE_BYTES = 1 << 20
+
+
+class LocalFiles:
+    """What both halves of a local location need: paths, folders that exist, durable writes."""
+
+    def __init__(self, root: str, disk: Disk) -> None:
+        self.root = root
+        self.disk = disk
+        self._made: set[str] = set()
+
+    def path(self, key: str) -> str:
+        return f"{self.root}/{key}"
+
+    def make_folder(self, folder: str) -> None:
+        """Create a folder and those above it, each synced into its parent.
+
+        The folder may have been made by a process that has not synced it yet, so that the first use in
+        each process syncs the whole way down, whoever made it.
+        """
+        if folder in self._made:
+            return
+        missing = []
+        at = self.root
+        while not self.disk.exists(at):
+            missing.append(at)
+            at = os.path.dirname(at)
+        below = self.root
+        way = [*reversed(missing[1:]), self.root]
+        for part in folder.split("/"):
+            below = f"{below}/{part}"
+            way.append(below)
+        for path in way:
+            self.disk.make_folder(path)
+            self.disk.sync_folder(os.path.dirname(path))
+        self._made.add(folder)
+
+    def temporary(self) -> str:
+        """A path that nobody else uses, on the same file system."""
+        self.make_folder(_TMP)
+        return self.path(f"{_TMP}/{uuid.uuid4().hex}")
+
+    def write_temporary(self, data: bytes) -> str:
+        """A synced file without a name that anybody knows."""
+        path = self.temporary()
+        self.disk.write(path, data)
+        self.disk.sync(path)
+        return path
+
+
+class LocalBlob:
+    """Files below the location's directory."""
+
+    def __init__(self, files: LocalFiles) -> None:
+        self._files = files
+        self._disk = files.disk
+
+    def get(self, key: str) -> bytes | None:
+        return self._disk.read(self._files.path(key))
+
+    def put(self, items: Mapping[str, bytes]) -> None:
+        """Names are unique and unknown to others until a commit names them: no rename is needed."""
+        folders = {key.rpartition("/")[0] for key in items}
+        for folder in folders:
+            self._files.make_folder(folder)
+        for key, data in items.items():
+            self._disk.write(self._files.path(key), data)
+        for key in items:
+            self._disk.sync(self._files.path(key))
+        for folder in folders:
+            self._disk.sync_folder(self._files.path(folder))
+
+    def put_if_absent(self, key: str, data: bytes) -> bool:
+        folder = key.rpartition("/")[0]
+        self._files.make_folder(folder)
+        source = self._files.write_temporary(data)
+        try:
+            won = self._disk.link(source, self._files.path(key))
+        finally:
+            self._disk.unlink(source)
+        self._disk.sync_folder(self._files.path(folder))
+        return won
+
+    def replace(self, key: str, data: bytes) -> None:
+        folder = key.rpartition("/")[0]
+        self._files.make_folder(folder)
+        self._disk.rename(self._files.write_temporary(data), self._files.path(key))
+        self._disk.sync_folder(self._files.path(folder))
+
+    def upload(self) -> LocalUpload:
+        return LocalUpload(self._files)
+
+    def delete(self, key: str) -> None:
+        self._disk.unlink(self._files.path(key))
+
+    def list(self, folder: str) -> Iterator[BlobInfo]:
+        for name, size, modified_ms in self._disk.list(self._files.path(folder)):
+            yield BlobInfo(f"{folder}/{name}", size, modified_ms)
+
+
+class LocalUpload:
+    """A file under a temporary name, renamed when it is whole and synced."""
+
+    def __init__(self, files: LocalFiles) -> None:
+        self._files = files
+        self._disk = files.disk
+        self._path = files.temporary()
+        self._disk.write(self._path, b"")
+        self._pending = bytearray()
+        self.closed = False
+
+    def write(self, data: bytes) -> int:
+        self._pending += data
+        if len(self._pending) >= _WRITE_BYTES:
+            self._flush()
+        return len(data)
+
+    def finish(self, key: str) -> None:
+        folder = key.rpartition("/")[0]
+        self._files.make_folder(folder)
+        self._flush()
+        self._disk.sync(self._path)
+        self._disk.rename(self._path, self._files.path(key))
+        self._disk.sync_folder(self._files.path(folder))
+        self.closed = True
+
+    def abort(self) -> None:
+        self._disk.unlink(self._path)
+        self.closed = True
+
+    def _flush(self) -> None:
+        self._disk.write(self._path, bytes(self._pending), append=True)
+        self._pending.clear()
+
+
+class LocalLog:
+    """Delta's log in the location's directory."""
+
+    def __init__(self, files: LocalFiles) -> None:
+        self._files = files
+        self._disk = files.disk
+
+    def read(self, version: int) -> StoredCommit | None:
+        key = commit_key(version)
+        raw = self._disk.read(self._files.path(key))
+        if raw is None:
+            return None
+        try:
+            return StoredCommit(*commits.parse(raw))
+        except (ValueError, KeyError, TypeError) as error:
+            raise corrupt(self._files.root, key, str(error)) from error
+
+    def exists(self, version: int) -> bool:
+        return self._disk.exists(self._files.path(commit_key(version)))
+
+    def append(self, version: int, commit: Commit) -> str | None:
+        data, checksum = commits.render(commit, version)
+        self._files.make_folder("_delta_log")
+        source = self._files.write_temporary(data)
+        try:
+            won = self._disk.link(source, self._files.path(commit_key(version)))
+        finally:
+            self._disk.unlink(source)
+        if not won:
+            return None
+        self.sync()
+        # Old entries are deleted oldest first. If the one before ours is gone, a long pause let us put
+        # ours behind the present: it counts for nobody.
+        if version and not self.exists(version - 1):
+            self.delete(version)
+            return None
+        return checksum
+
+    def sync(self) -> None:
+        self._disk.sync_folder(self._files.path("_delta_log"))
+
+    def wait(self, version: int, timeout_s: float) -> bool:
+        return poll(lambda: self.exists(version), timeout_s)
+
+    def delete(self, version: int) -> None:
+        self._disk.unlink(self._files.path(commit_key(version)))
+
+
+def local_storage(location: str | Path, disk: Disk | None = None) -> Storage:
+    """The storage of a location in a directory, which need not exist yet."""
+    root = os.path.abspath(location)
+    files = LocalFiles(root, disk or OsDisk())
+    return Storage(root, LocalBlob(files), LocalLog(files))

@@ -1,0 +1,155 @@
+"""The log of a location as a chain of states: catch up, commit conditionally, keep opening cheap.
+
+Invariants that everything above rests on:
+
+- A commit is conditional on the exact version that was read: it is put at that version + 1, or nowhere.
+- Nothing is acknowledged before data files, commit and folders are durable. What others committed is made
+  durable before it is handed on.
+- Catching up costs one call per new commit and one that finds the end; opening costs a checkpoint and the
+  commits after it. Neither grows with history.
+- Old log entries are deleted oldest first, never younger than `HISTORY_MIN_S`. "The next entry is
+  absent" therefore means "nobody committed" as long as our own entry was seen less than that ago;
+  after half that time we look whether it is still there.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from dataclasses import replace
+
+from hermit.errors import HermitError
+from hermit.persist.commit import ENCODING_VERSION, Commit
+from hermit.persist.errors import CommitConflict, UnknownEncoding, corrupt
+from hermit.persist.state import State, apply
+from hermit.persist.storage.abc import Storage, commit_key
+
+HISTORY_MIN_S = 24 * 3600.0
+_log = logging.getLogger(__name__)
+
+
+class Table:
+    """The states of one location. Safe to use from many threads."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+        self._state = State()
+        self._confirmed_s = 0.0
+        self._lock = threading.RLock()
+
+    @property
+    def cached(self) -> State:
+        """The last state that was seen, without a look at the store."""
+        return self._state
+
+    def is_current(self, version: int) -> bool:
+        """Whether nobody committed after this version: one call to the store."""
+        if self.storage.log.exists(version + 1):
+            return False
+        return self._is_fresh() or version < 0 or self._confirm(version)
+
+    def refresh(self) -> State:
+        """The latest state, durable."""
+        with self._lock:
+            state = self._state
+            if state.version < 0:
+                state = self._open()
+            before = state
+            state = self._catch_up(state)
+            if not self._is_fresh() and state.version >= 0 and not self._confirm(state.version):
+                state = self._catch_up(self._open())
+            if state.version > before.version or before is not self._state:
+                if state.version >= 0:
+                    self.storage.log.sync()
+                self._state = state
+            self._confirmed_s = _uptime_s()
+            return state
+
+    def commit(self, state: State, commit: Commit) -> State:
+        """Put a commit right after this state, durably. Raises CommitConflict if somebody was quicker."""
+        version = state.version + 1
+        if version == 0:
+            commit = replace(commit, table_id=str(uuid.uuid4()), encoding=str(ENCODING_VERSION))
+        try:
+            checksum = self.storage.log.append(version, commit)
+        except (OSError, HermitError):
+            checksum = self._settle(version, commit)
+            if checksum is None:
+                raise
+        if checksum is None:
+            raise CommitConflict(
+                f"version {version} of {self.storage.location} was committed by somebody else",
+                expected=state.version,
+                current=version,
+            )
+        after = apply(state, commit, checksum)
+        with self._lock:
+            if self._state.version < after.version:
+                self._state = after
+                self._confirmed_s = _uptime_s()
+        return after
+
+    def checkpoint(self, state: State) -> None:
+        """Write the checkpoint of a state. Failing to costs time later, never contents: it is only logged."""
+        from hermit.persist import checkpoint
+
+        try:
+            checkpoint.write(self.storage, state)
+        except (OSError, HermitError) as error:
+            _log.warning("no checkpoint of %s at version %d: %s", self.storage.location, state.version, error)
+
+    def _open(self) -> State:
+        """The state of the last checkpoint, or the one before the first commit."""
+        from hermit.persist import checkpoint
+
+        state = checkpoint.read(self.storage)
+        if state is None:
+            return State()
+        check_encoding(self.storage.location, state)
+        return state
+
+    def _catch_up(self, state: State) -> State:
+        while (stored := self.storage.log.read(state.version + 1)) is not None:
+            try:
+                state = apply(state, stored.commit, stored.checksum)
+            except ValueError as error:
+                key = commit_key(state.version + 1)
+                raise corrupt(self.storage.location, key, str(error)) from error
+            if state.version == 0:
+                check_encoding(self.storage.location, state)
+        return state
+
+    def _settle(self, version: int, commit: Commit) -> str | None:
+        """After an append whose outcome is unknown: the checksum if our commit is there after all."""
+        stored = self.storage.log.read(version)
+        if stored is None or stored.commit.id != commit.id:
+            return None
+        self.storage.log.sync()
+        return stored.checksum
+
+    def _is_fresh(self) -> bool:
+        return _uptime_s() - self._confirmed_s < HISTORY_MIN_S / 2
+
+    def _confirm(self, version: int) -> bool:
+        """Whether the entry of this version still exists, so that the next one cannot have been deleted."""
+        there = self.storage.log.exists(version)
+        if there:
+            self._confirmed_s = _uptime_s()
+        return there
+
+
+def check_encoding(location: str, state: State) -> None:
+    """Refuse a location that a release with another encoding wrote."""
+    if state.encoding != str(ENCODING_VERSION):
+        raise UnknownEncoding(
+            f"{location} is written in encoding {state.encoding}, this release knows {ENCODING_VERSION}",
+            found=state.encoding,
+            known=ENCODING_VERSION,
+        )
+
+
+def _uptime_s() -> float:
+    """A clock that nobody sets and that goes on while the machine sleeps."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
