@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
@@ -16,6 +17,8 @@ from psycopg import sql
 from hermit.embedded.postgres import EmbeddedPostgres
 
 _SERVER_HOME = "HERMIT_TEST_POSTGRES"
+_RESULTS = "HERMIT_TEST_RESULTS"
+_outcomes: dict[str, dict[str, object]] = {}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -24,6 +27,31 @@ def pytest_configure(config: pytest.Config) -> None:
         home = tempfile.mkdtemp(prefix="hermit-pg-")
         os.environ[_SERVER_HOME] = home
         config.add_cleanup(lambda: _remove_server(Path(home)))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that share a costly thing share a worker; the rows that a test proves travel with its report."""
+    for item in items:
+        for group in ("spark", "airflow", "browser"):
+            if item.get_closest_marker(group):
+                item.add_marker(pytest.mark.xdist_group(group))
+        for mark in item.iter_markers("row"):
+            item.user_properties += [("row", row) for row in mark.args]
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Remember what each test proved. A test counts as passed when all its phases did."""
+    name = report.nodeid.partition("@")[0]
+    rows = sorted({str(value) for key, value in report.user_properties if key == "row"})
+    outcome = _outcomes.setdefault(name, {"passed": True, "rows": rows})
+    outcome["passed"] = outcome["passed"] and report.passed
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """The controlling process writes down all outcomes, for `hermit conformance`."""
+    path = os.environ.get(_RESULTS)
+    if path and not hasattr(session.config, "workerinput"):
+        Path(path).write_text(json.dumps(_outcomes, indent=1))
 
 
 def _remove_server(home: Path) -> None:

@@ -23,9 +23,16 @@ class _Entry(NamedTuple):
 
 
 COMMANDS: dict[str, _Entry] = {
+    "migrate": _Entry("hermit.cli.migrate", "Move a catalog from the stash to persist."),
+    "rollback": _Entry("hermit.cli.rollback", "Move a catalog from persist back to the stash."),
+    "status": _Entry("hermit.cli.status", "Say where the truth is, and why."),
     "up": _Entry("hermit.cli.up", "Start PostgreSQL and Airflow, and print the URL and the login."),
     "down": _Entry("hermit.cli.down", "Stop everything that `up` started."),
+    "generate": _Entry("hermit.cli.generate", "Fill the stash with a realistic catalog."),
     "formats": _Entry("hermit.cli.formats", "Freeze and check the formats of stored objects."),
+    "test": _Entry("hermit.cli.test", "Run all checks and tests."),
+    "bench": _Entry("hermit.cli.bench", "Measure the speed bars of an area."),
+    "conformance": _Entry("hermit.cli.conformance", "Show which rows of the specification are proven."),
 }
 
 
@@ -52,6 +59,8 @@ app = typer.Typer(
     cls=_LazyGroup,
     help="Moves a live, durable catalog between the stash (PostgreSQL) and persist (Delta Lake), and back.",
     context_settings={"help_option_names": ["-h", "--help"]},
+    # Plain help text: formatting it with rich would take longer than everything else.
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 

@@ -110,7 +110,9 @@ def _read(settings: Settings) -> Services | None:
 def _choose_port(wanted: int | None) -> int:
     if wanted is not None:
         if not _is_free(wanted):
-            raise InvalidInput(f"port {wanted} is in use", hint="name another one with --port, or none at all")
+            raise InvalidInput(
+                f"port {wanted} is in use", hint="name another one with --port, or none at all"
+            )
         return wanted
     return _PORT_DEFAULT if _is_free(_PORT_DEFAULT) else _free_port()
 

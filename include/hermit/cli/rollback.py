@@ -1,0 +1,27 @@
+"""`hermit rollback`: move a catalog from persist back to the stash, through Airflow."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def rollback(
+    organization_id: Annotated[
+        str | None, typer.Option(help="The catalog; by default this home's own.")
+    ] = None,
+    protocol: Annotated[
+        str | None, typer.Option(help="single or double; by default the catalog's own.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing durable anywhere.")] = False,
+    conf: Annotated[list[str] | None, typer.Option(help="More params of the DAG, as name=value.")] = None,
+) -> None:
+    """Move a catalog from persist back to the stash, and print the run's report."""
+    from hermit.cli.moving import move
+    from hermit.migration.protocol import Direction
+
+    move(Direction.ROLLBACK, organization_id, protocol, dry_run, conf or [])

@@ -1,0 +1,70 @@
+"""`hermit status`: where the truth is, and why."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def status(
+    organization_id: Annotated[
+        str | None, typer.Option(help="The catalog; by default this home's own.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+) -> None:
+    """Say where the truth is and why, with both stores side by side."""
+    from hermit import settings as settings_module
+    from hermit.migration.status import status as read_status
+    from hermit.migration.stores import connect
+
+    settings = settings_module.load(organization_id)
+    settings_module.ensure_home(settings.home)
+    with settings_module.running_stores(settings):
+        stores = connect(settings.stash_url, settings.shards, settings.organization_id)
+        found = read_status(stores, settings.home / "caches" / "digests")
+    typer.echo(json.dumps(found, indent=1) if as_json else _table(found))
+
+
+def _table(found: dict[str, Any]) -> str:
+    words = {None: "absent", True: "true", False: "false"}
+    rows = [
+        ("", "stash", "persist"),
+        *(
+            (name, *(_text(found[store][name]) for store in ("stash", "persist")))
+            for name in ("initialized", "epoch")
+        ),
+        ("tombstone", *(words[found[store]["tombstone"]] for store in ("stash", "persist"))),
+        *(
+            (name.replace("_", " "), *(_text(found[store][name]) for store in ("stash", "persist")))
+            for name in ("format_version", "rows", "bytes", "digest")
+        ),
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+    persist = found["persist"]
+    return "\n".join(
+        [
+            f"Catalog {found['organization_id']}, {found['protocol']}-tombstone protocol",
+            f"The truth is {found['source_of_truth']}: {found['why']}.",
+            "",
+            *lines,
+            "",
+            f"shard {persist['shard_id']}, delta version {_text(persist['delta_version'])}, "
+            f"since {_text(persist['since'])}, upper {_text(persist['upper'])}",
+        ]
+    )
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,94 @@
+"""`hermit test`: everything that must be green: format guard, lint, types, layers, tests."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from hermit.settings import Settings
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def test(
+    context: typer.Context,
+    quick: Annotated[bool, typer.Option("--quick", help="Leave out what takes long.")] = False,
+) -> None:
+    """Run all checks and tests; more arguments go to pytest."""
+    from hermit import settings as settings_module
+    from hermit.embedded import spark
+
+    settings = settings_module.load()
+    settings_module.ensure_home(settings.home)
+    spark.jars(settings.home)
+    failed = [name for name, command in _checks(settings) if not _passes(settings, name, command)]
+    arguments = list(context.args)
+    if quick:
+        arguments += ["-m", "not slow"]
+    if run_pytest(settings, arguments) != 0:
+        failed.append("pytest")
+    if failed:
+        typer.echo(f"hermit: failed: {', '.join(failed)}", err=True)
+        raise typer.Exit(1)
+
+
+def results_file(settings: Settings) -> Path:
+    """Where a run of the tests leaves what it proved."""
+    return settings.home / "test-results.json"
+
+
+def run_pytest(settings: Settings, arguments: list[str], *, to_stderr: bool = False) -> int:
+    """Run the tests on all cores and remember the outcomes; gives pytest's exit code."""
+    command = [sys.executable, "-m", "pytest", "-n", str(os.cpu_count() or 2), "--dist", "loadgroup"]
+    command += ["-o", f"cache_dir={settings.home / 'pytest'}", *arguments]
+    environment = _environment(settings)
+    if not arguments:
+        # Only a whole run may speak for the conformance table.
+        environment["HERMIT_TEST_RESULTS"] = str(results_file(settings))
+    return subprocess.call(
+        command, cwd=settings.root, env=environment, stdout=sys.stderr if to_stderr else None
+    )
+
+
+def _checks(settings: Settings) -> list[tuple[str, list[str]]]:
+    tools = Path(sys.executable).parent
+    code = ["include", "plugins", "dags", "spark_jobs", "tests"]
+    return [
+        ("formats", [sys.executable, "-m", "hermit.cli", "formats", "check"]),
+        ("ruff", [str(tools / "ruff"), "check", *code]),
+        ("format", [str(tools / "ruff"), "format", "--check", *code]),
+        ("mypy", [str(tools / "mypy"), "include/hermit"]),
+        ("layers", [str(tools / "lint-imports"), "--no-cache"]),
+    ]
+
+
+def _passes(settings: Settings, name: str, command: list[str]) -> bool:
+    result = subprocess.run(
+        command, cwd=settings.root, env=_environment(settings), capture_output=True, text=True, check=False
+    )
+    typer.echo(f"{name}: {'ok' if result.returncode == 0 else 'failed'}")
+    if result.returncode != 0:
+        typer.echo(result.stdout + result.stderr)
+    return result.returncode == 0
+
+
+def _environment(settings: Settings) -> dict[str, str]:
+    from hermit.embedded import spark
+
+    caches = settings.home / "caches"
+    return {
+        **os.environ,
+        **spark.environment(),
+        "HERMIT_HOME": str(settings.home),
+        "HERMIT_ROOT": str(settings.root),
+        "RUFF_CACHE_DIR": str(caches / "ruff"),
+        "MYPY_CACHE_DIR": str(caches / "mypy"),
+        "HYPOTHESIS_STORAGE_DIRECTORY": str(caches / "hypothesis"),
+    }

@@ -1,0 +1,167 @@
+"""Starts a DAG run and follows it: on the Airflow that is up, or, when none is, in a process of its own.
+
+Both ways yield the same events, one per change of a task's state, and end with the run's outcome.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hermit.embedded import airflow, services
+from hermit.errors import Unavailable
+from hermit.settings import Settings
+
+_POLL_S = 0.5
+_ENDED = {"success", "failed"}
+
+
+@dataclass(frozen=True)
+class TaskEvent:
+    """A task of the run changed its state."""
+
+    task: str
+    state: str
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the run ended. `where` is what to look at when it failed."""
+
+    state: str
+    report: Mapping[str, Any] | None
+    error: str | None
+    where: str
+
+
+def follow(settings: Settings, dag_id: str, conf: Mapping[str, Any]) -> Iterator[TaskEvent | Outcome]:
+    """Run the DAG. The last event is the outcome."""
+    running = services.running(settings)
+    if running is not None:
+        return _on_running_airflow(settings, running.url, dag_id, conf)
+    return _in_own_process(settings, dag_id, conf)
+
+
+def _in_own_process(
+    settings: Settings, dag_id: str, conf: Mapping[str, Any]
+) -> Iterator[TaskEvent | Outcome]:
+    airflow.ensure_database(settings)
+    log = airflow.home(settings) / "logs" / f"{dag_id}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "hermit_airflow.local_run", dag_id, json.dumps(conf)]
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=output, env=airflow.environment(settings), text=True
+        )
+        try:
+            yield from _read_events(process, str(log))
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _read_events(process: subprocess.Popen[str], log: str) -> Iterator[TaskEvent | Outcome]:
+    for line in process.stdout or ():
+        event = json.loads(line)
+        if "run" in event:
+            process.wait()
+            yield Outcome(event["run"], event.get("report"), event.get("error"), log)
+            return
+        yield TaskEvent(event["task"], event["state"], event.get("error"))
+    code = process.wait()
+    yield Outcome("failed", None, f"the run's process ended with code {code}", log)
+
+
+def _on_running_airflow(
+    settings: Settings, url: str, dag_id: str, conf: Mapping[str, Any]
+) -> Iterator[TaskEvent | Outcome]:
+    api = AirflowApi(url, airflow.USER, airflow.password(settings))
+    run_id = api.trigger(dag_id, conf)
+    seen: dict[str, str] = {}
+    while True:
+        # The state is read before the tasks: when the run has ended, no change of a task is missed.
+        state = api.run_state(dag_id, run_id)
+        for task, task_state in api.task_states(dag_id, run_id):
+            if task_state and seen.get(task) != task_state:
+                seen[task] = task_state
+                yield TaskEvent(task, task_state)
+        if state in _ENDED:
+            break
+        time.sleep(_POLL_S)
+    failed = next((task for task, task_state in seen.items() if task_state == "failed"), None)
+    yield Outcome(
+        state=state,
+        report=api.xcom(dag_id, run_id, "report") if state == "success" else None,
+        error=f"task {failed} failed" if failed else None,
+        where=f"{url}/dags/{dag_id}/runs/{run_id}",
+    )
+
+
+class AirflowApi:
+    """The few calls of Airflow's REST interface that following a run takes."""
+
+    def __init__(self, url: str, user: str, password: str) -> None:
+        self._url = url
+        self._token: str | None = None
+        self._token = self._call("POST", "/auth/token", {"username": user, "password": password})[
+            "access_token"
+        ]
+
+    def trigger(self, dag_id: str, conf: Mapping[str, Any]) -> str:
+        """Start a run and give its ID."""
+        body = {"logical_date": None, "conf": dict(conf)}
+        return str(self._call("POST", f"/api/v2/dags/{dag_id}/dagRuns", body)["dag_run_id"])
+
+    def run_state(self, dag_id: str, run_id: str) -> str:
+        return str(self._call("GET", f"/api/v2/dags/{dag_id}/dagRuns/{_quote(run_id)}")["state"])
+
+    def task_states(self, dag_id: str, run_id: str) -> list[tuple[str, str | None]]:
+        """Every task of a run with its state, in the order in which they started."""
+        path = f"/api/v2/dags/{dag_id}/dagRuns/{_quote(run_id)}/taskInstances"
+        instances = self._call("GET", path)["task_instances"]
+        instances.sort(key=lambda instance: instance["start_date"] or "9")
+        return [(instance["task_id"], instance["state"]) for instance in instances]
+
+    def xcom(self, dag_id: str, run_id: str, task: str) -> Any:
+        """What a task returned."""
+        path = f"/api/v2/dags/{dag_id}/dagRuns/{_quote(run_id)}/taskInstances/{task}"
+        return self._call("GET", f"{path}/xcomEntries/return_value?deserialize=false&stringify=false")[
+            "value"
+        ]
+
+    def _call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        data = json.dumps(body).encode() if body is not None else None
+        request = urllib.request.Request(f"{self._url}{path}", data, headers, method=method)  # noqa: S310
+        try:
+            with urllib.request.urlopen(request, timeout=30) as response:  # noqa: S310
+                return json.load(response)
+        except urllib.error.HTTPError as error:
+            raise Unavailable(
+                f"airflow refused {method} {path}: {_detail(error)}", status=error.code
+            ) from error
+        except OSError as error:
+            raise Unavailable(f"airflow does not answer at {self._url}: {error}") from error
+
+
+def _detail(error: urllib.error.HTTPError) -> str:
+    try:
+        return str(json.load(error).get("detail", error.reason))
+    except ValueError:
+        return str(error.reason)
+
+
+def _quote(text: str) -> str:
+    from urllib.parse import quote
+
+    return quote(text, safe="")

@@ -1,0 +1,199 @@
+"""The steps of a move: each one small, idempotent, and fenced by the run's token.
+
+A step reads what it needs from the stores, never from what an earlier step believed; so any step may
+be run again, in this run or a later one. What makes a crash harmless:
+
+- Until `replace`, nothing that anybody reads has changed. Staged files and side tables are named by
+  nobody but their manifest.
+- `replace` is one conditional write under the token's epoch, and changes the side that is not the truth;
+  only where the protocol lets contents and tombstone move together does it also cut over.
+- `set_tombstone` is one conditional write, and comes after `verify`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hermit.digest import Digest
+from hermit.errors import HermitError, invariant
+from hermit.formats import config
+from hermit.migration import protocol as protocols
+from hermit.migration.manifest import Manifest
+from hermit.migration.move import Fencing, Move
+from hermit.migration.protocol import Direction, Step, Store
+from hermit.migration.stores import PROTOCOL_KEY, Stores
+
+NOTHING_TO_DO = "nothing_to_do"
+
+
+class DigestMismatch(HermitError):
+    """Both sides do not hold the same rows: the truth stays where it is."""
+
+    collections: list[str]
+
+
+class NotStaged(HermitError):
+    """There is no staged snapshot where one should be."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Where a run goes on after looking at the state, and why."""
+
+    next: str
+    reason: str
+    batch: str | None
+    reused: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        return {"next": self.next, "reason": self.reason, "batch": self.batch, "reused": self.reused}
+
+
+def look(stores: Stores, move: Move) -> dict[str, Any]:
+    """What both stores say of themselves, without writing. Refuses what could not be moved anyway."""
+    protocol = stores.protocol()
+    tombstones = stores.tombstones()
+    protocol.require_reachable(tombstones)
+    if move.protocol is not None and move.protocol is not protocol:
+        protocols.adoption(protocol, move.protocol, tombstones)
+    sides = {Store.STASH: stores.stash, Store.PERSIST: stores.persist}
+    return {
+        "protocol": protocol.name,
+        "source_of_truth": protocol.truth(tombstones).store.value,
+        **{
+            store.value: {
+                "initialized": side.is_initialized(),
+                "epoch": side.epoch(),
+                "format_version": side.format_version(),
+                "tombstone": side.tombstone(),
+            }
+            for store, side in sides.items()
+        },
+    }
+
+
+def fence_epoch(stores: Stores, move: Move) -> Fencing:
+    """Open the stash, then persist, each above the other's epoch, and settle the protocol."""
+    before = {"stash": stores.stash.epoch(), "persist": stores.persist.epoch()}
+    protocol, wanted = stores.protocol(), move.protocol or stores.protocol()
+    with stores.stash.open(epoch_min=(before["persist"] or 0) + 1, preload=False) as stash:
+        with stores.persist.open(epoch_min=stash.epoch + 1, preload=False) as persist:
+            tombstones = protocols.Tombstones(stash.tombstone(), persist.tombstone())
+            protocol.require_reachable(tombstones)
+            if wanted is not protocol:
+                write = protocols.adoption(protocol, wanted, tombstones)
+                if write is not None:
+                    persist.set_tombstone(write.value)
+                stash.set_config(PROTOCOL_KEY, wanted.number)
+            return Fencing(stash.token, persist.token, wanted, before)
+
+
+def confirm(stores: Stores, fencing: Fencing) -> None:
+    """Whether the run's token is still current; `Fenced` if not."""
+    with stores.resumed(fencing):
+        return
+
+
+def announce(stores: Stores, move: Move, fencing: Fencing) -> dict[str, Any]:
+    """Set the tombstone that the protocol sets first, unless it says so already."""
+    write = fencing.plan(move.direction).announce
+    if write is None:
+        return {"written": None}
+    with stores.resumed(fencing) as (stash, persist):
+        side = stash if write.store is Store.STASH else persist
+        if side.tombstone() is not write.value:
+            side.set_tombstone(write.value)
+    return {"written": {"store": write.store.value, "tombstone": write.value}}
+
+
+def check_tombstone(stores: Stores, move: Move, fencing: Fencing) -> Decision:
+    """Read the state and decide where the run goes on."""
+    with stores.resumed(fencing) as (stash, persist):
+        tombstones = protocols.Tombstones(stash.tombstone(), persist.tombstone())
+        fencing.protocol.require_reachable(tombstones)
+        if fencing.protocol.is_done(move.direction, tombstones):
+            why = fencing.protocol.truth(tombstones).why
+            return Decision(NOTHING_TO_DO, f"the truth is {move.direction.target} already: {why}", None)
+        source = stash if move.direction.source is Store.STASH else persist
+        found = staging.reusable(stores, move.direction, source.content_version(), stash, persist)
+    if found is None:
+        return Decision(Step.SNAPSHOT, "nothing that is staged fits", f"{move.direction}_{move.slug}")
+    return Decision(found.next, found.reason, found.batch, reused=True)
+
+
+def staging_request(stores: Stores, move: Move, fencing: Fencing, batch: str) -> dict[str, Any]:
+    """What the Spark job needs to know; nothing in it is secret."""
+    confirm(stores, fencing)
+    return {
+        "direction": move.direction.value,
+        "organization_id": str(move.organization_id),
+        "location": stores.location,
+        "batch": batch,
+        "fencing": fencing.to_json(),
+    }
+
+
+def staged(stores: Stores, batch: str) -> Manifest:
+    """The manifest that the Spark job must have left."""
+    manifest = stores.manifests().read(batch)
+    if manifest is None:
+        raise NotStaged(f"the staging job left no manifest for batch {batch}", hint="clear the snapshot task")
+    return manifest
+
+
+def replace(stores: Stores, move: Move, fencing: Fencing, batch: str) -> dict[str, Any]:
+    """Make the staged snapshot the target's contents, in one write under the token's epoch."""
+    manifest = staged(stores, batch)
+    plan = fencing.plan(move.direction)
+    forced: dict[str, int | None] = {}
+    if plan.cut_over_with_replace:
+        forced[config.TOMBSTONE] = int(plan.cut_over.value)
+    with stores.resumed(fencing) as (stash, persist):
+        source = stash if move.direction.source is Store.STASH else persist
+        invariant(source.content_version() == manifest.source_version, "the source changed under the fence")
+        if move.direction is Direction.MIGRATE:
+            persist.replace_with_staged(manifest.files, config=forced)
+        else:
+            stash.replace_from_side(batch, config=forced)
+    return {"batch": batch, "rows": manifest.rows, "bytes": manifest.bytes}
+
+
+def verify(stores: Stores, move: Move, fencing: Fencing, batch: str) -> dict[str, Any]:
+    """Compare the rows of both sides, per collection, by count and digest."""
+    manifest = staged(stores, batch)
+    with stores.resumed(fencing) as (stash, persist):
+        source = stash if move.direction.source is Store.STASH else persist
+        expected = source.digests()
+        found = persist.digests() if move.direction is Direction.MIGRATE else manifest.staged_digests
+    _require_equal(move, expected, found)
+    return {"digests": {name: str(digest) for name, digest in sorted(expected.items())}}
+
+
+def set_tombstone(stores: Stores, move: Move, fencing: Fencing) -> dict[str, Any]:
+    """Cut over: the last write of a move. Running it again finds it done."""
+    write = fencing.plan(move.direction).cut_over
+    with stores.resumed(fencing) as (stash, persist):
+        side = stash if write.store is Store.STASH else persist
+        if side.tombstone() is not write.value:
+            side.set_tombstone(write.value)
+        tombstones = protocols.Tombstones(stash.tombstone(), persist.tombstone())
+    truth = fencing.protocol.truth(tombstones)
+    invariant(truth.store is move.direction.target, "the truth did not move", truth=truth)
+    return {"source_of_truth": truth.store.value, "why": truth.why}
+
+
+def _require_equal(move: Move, expected: Mapping[str, Digest], found: Mapping[str, Digest]) -> None:
+    empty = Digest()
+    names = sorted({*expected, *found})
+    different = [name for name in names if expected.get(name, empty) != found.get(name, empty)]
+    if different:
+        detail = ", ".join(
+            f"{name} {expected.get(name, empty)} against {found.get(name, empty)}" for name in different
+        )
+        raise DigestMismatch(
+            f"{move.direction} of {move.organization_id}: both sides differ in {detail}",
+            hint="the truth did not move; run the move again to stage anew",
+            collections=different,
+        )

@@ -1,0 +1,70 @@
+"""Both stores of one catalog, before they are opened, and how their handles are taken up again."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hermit.durable.persist import PersistCatalog, UnopenedPersistCatalog
+from hermit.durable.stash import StashCatalog, UnopenedStashCatalog
+from hermit.identity import shard_id
+from hermit.migration.manifest import Manifests
+from hermit.migration.protocol import SINGLE, Protocol, Tombstones, by_number
+
+if TYPE_CHECKING:
+    from hermit.migration.move import Fencing
+
+PROTOCOL_KEY = "move_protocol"
+"""The config key, in the stash, that names the protocol under which the tombstones are to be read."""
+
+
+@dataclass(frozen=True)
+class Stores:
+    """The two stores of one catalog."""
+
+    stash_url: str
+    location: str
+    organization_id: uuid.UUID
+    stash: UnopenedStashCatalog
+    persist: UnopenedPersistCatalog
+
+    def check_reachable(self) -> None:
+        """Fail now, and clearly, if either store cannot be asked."""
+        self.stash.is_initialized()
+        self.persist.is_initialized()
+
+    def tombstones(self) -> Tombstones:
+        return Tombstones(self.stash.tombstone(), self.persist.tombstone())
+
+    def protocol(self) -> Protocol:
+        """The protocol that the catalog is under."""
+        number = self.stash.config(PROTOCOL_KEY)
+        return SINGLE if number is None else by_number(number)
+
+    def manifests(self) -> Manifests:
+        return Manifests(self.location)
+
+    @contextlib.contextmanager
+    def resumed(self, fencing: Fencing) -> Iterator[tuple[StashCatalog, PersistCatalog]]:
+        """Both catalogs under the run's token. `Fenced` if anybody opened one of them since."""
+        with self.stash.resume(fencing.stash) as stash, self.persist.resume(fencing.persist) as persist:
+            stash.confirm_leadership()
+            persist.confirm_leadership()
+            yield stash, persist
+
+
+def connect(stash_url: str, shards: str, organization_id: uuid.UUID) -> Stores:
+    """Name both stores. Nothing is opened and nothing written."""
+    from hermit.durable import init_persist_catalog_state, init_stash_catalog_state
+
+    location = f"{shards.rstrip('/')}/{shard_id(organization_id)}"
+    return Stores(
+        stash_url=stash_url,
+        location=location,
+        organization_id=organization_id,
+        stash=init_stash_catalog_state(stash_url, organization_id),
+        persist=init_persist_catalog_state(location),
+    )

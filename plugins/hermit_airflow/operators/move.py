@@ -1,0 +1,131 @@
+"""The steps of a move that write or read a few rows: each is one call into `hermit.migration.steps`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.standard.operators.branch import BranchMixIn
+
+from hermit_airflow.operators.base import FENCE_TASK, MoveOperator
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from hermit.migration.manifest import Manifest
+    from hermit.migration.move import Fencing, Move
+
+CHECK_TASK = "check_tombstone"
+
+
+def fencing_of(context: Context) -> Fencing:
+    """The run's fencing token, from the task that took it."""
+    from hermit.migration.move import Fencing
+
+    return Fencing.from_json(context["ti"].xcom_pull(task_ids=FENCE_TASK))
+
+
+def batch_of(context: Context) -> str:
+    """The staged batch that this run uses: its own, or one of an earlier attempt that is still good."""
+    return str(context["ti"].xcom_pull(task_ids=CHECK_TASK, key="batch"))
+
+
+class OpenOperator(MoveOperator):
+    """Looks at both stores without writing: reachable, which epoch, which format, which tombstone."""
+
+    def step(self, context: Context, move: Move) -> Any:
+        """Give what was found."""
+        from hermit.migration import steps
+
+        return steps.look(self.stores(move), move)
+
+
+class FenceEpochOperator(MoveOperator):
+    """Opens the stash, then persist, each above the other's epoch: whoever held them is fenced out."""
+
+    def step(self, context: Context, move: Move) -> Any:
+        """Give the run's fencing token."""
+        from hermit.migration import steps
+
+        return steps.fence_epoch(self.stores(move), move).to_json()
+
+
+class AnnounceOperator(MoveOperator):
+    """Sets the tombstone that the protocol sets first, if it is one of those that do."""
+
+    def step(self, context: Context, move: Move) -> Any:
+        """Give what was announced."""
+        from hermit.migration import steps
+
+        return steps.announce(self.stores(move), move, fencing_of(context))
+
+
+class CheckTombstoneOperator(MoveOperator, BranchMixIn):
+    """Reads the state and goes on where the protocol's table says: the one branch of a move."""
+
+    inherits_from_skipmixin = True
+
+    def __init__(self, *, tasks: dict[str, str], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.tasks = tasks
+
+    def step(self, context: Context, move: Move) -> Any:
+        """Choose the next task; what was found goes to the report."""
+        from hermit.migration import steps
+
+        decision = steps.check_tombstone(self.stores(move), move, fencing_of(context))
+        self.log.info("%s: %s", decision.next, decision.reason)
+        context["ti"].xcom_push(key="batch", value=decision.batch)
+        context["ti"].xcom_push(key="decision", value=decision.to_json())
+        return self.do_branch(context, self.tasks[decision.next])
+
+
+class ReplaceOperator(MoveOperator):
+    """Makes the staged snapshot the contents of the target, by one atomic write."""
+
+    def step(self, context: Context, move: Move) -> Any:
+        """Give what was written."""
+        from hermit.migration import steps
+
+        return steps.replace(self.stores(move), move, fencing_of(context), batch_of(context))
+
+
+class VerifyOperator(MoveOperator):
+    """Compares count and digest per collection on both sides; a difference stops the run."""
+
+    def step(self, context: Context, move: Move) -> Any:
+        """Give the digests."""
+        from hermit.migration import steps
+
+        return steps.verify(self.stores(move), move, fencing_of(context), batch_of(context))
+
+
+class SetTombstoneOperator(MoveOperator):
+    """The cut-over: one tombstone, one atomic write, checked against the epoch."""
+
+    def step(self, context: Context, move: Move) -> Any:
+        """Give where the truth is now."""
+        from hermit.migration import steps
+
+        return steps.set_tombstone(self.stores(move), move, fencing_of(context))
+
+
+class ReportOperator(MoveOperator):
+    """Puts together what the run did. It is the run's result, for the CLI, the UI and other DAGs."""
+
+    def __init__(self, *, steps: tuple[str, ...], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.steps = steps
+
+    def step(self, context: Context, move: Move) -> Any:
+        """Give the report."""
+        from hermit.migration import report
+
+        ti = context["ti"]
+        results = {step: ti.xcom_pull(task_ids=step) for step in self.steps}
+        decision = ti.xcom_pull(task_ids=CHECK_TASK, key="decision")
+        batch = decision.get("batch") if decision else None
+        manifest: Manifest | None = None
+        stores = self.stores(move)
+        if batch and results.get("verify"):
+            manifest = stores.manifests().read(batch)
+        return report.build(stores, move, decision, results, manifest)

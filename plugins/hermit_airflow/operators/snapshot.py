@@ -1,0 +1,67 @@
+"""The one Spark job of a move: it stages a snapshot of the source where nobody looks yet."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk.exceptions import AirflowException
+
+from hermit_airflow.operators.base import ends_without_retries, move_of, stores_of
+from hermit_airflow.operators.move import batch_of, fencing_of
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+STASH_URL_VARIABLE = "HERMIT_JOB_STASH_URL"
+
+
+class SnapshotOperator(SparkSubmitOperator):
+    """Submits the staging job and gives the manifest's figures as its result.
+
+    The stash's URL may hold a password, so that it reaches the job by its environment: not by its
+    arguments, which any user of the machine can list, nor by Spark's configuration, which its UI shows.
+    """
+
+    template_fields = (
+        *SparkSubmitOperator.template_fields,
+        "organization_id",
+        "stash_conn_id",
+        "persist_conn_id",
+    )
+
+    def __init__(
+        self,
+        *,
+        direction: str,
+        organization_id: str = "{{ params.organization_id }}",
+        stash_conn_id: str = "hermit_stash_default",
+        persist_conn_id: str = "hermit_persist_default",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(durable=False, **kwargs)
+        self.direction = direction
+        self.organization_id = organization_id
+        self.stash_conn_id = stash_conn_id
+        self.persist_conn_id = persist_conn_id
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Submit, wait, and read the manifest."""
+        from hermit.migration import steps
+
+        with ends_without_retries():
+            move = move_of(self, context)
+            stores = stores_of(self, move)
+            fencing, batch = fencing_of(context), batch_of(context)
+            request = steps.staging_request(stores, move, fencing, batch)
+            self.application_args = [json.dumps(request)]
+            self.env_vars = {STASH_URL_VARIABLE: stores.stash_url}
+        try:
+            super().execute(context)
+        except AirflowException:
+            with ends_without_retries():
+                steps.confirm(stores, move, fencing)
+            raise
+        with ends_without_retries():
+            return steps.staged(stores, batch)
