@@ -7,6 +7,7 @@ skipped, which is why everything behind the branch joins with `none_failed_min_o
 
 from __future__ import annotations
 
+import itertools
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -60,7 +61,7 @@ def build(direction: Direction) -> DAG:
         report = operators.ReportOperator(
             task_id=REPORT, direction=direction.value, steps=tuple(steps), trigger_rule=_JOIN
         )
-        for before, after in zip(steps, steps[1:], strict=False):
+        for before, after in itertools.pairwise(steps):
             tasks[before] >> tasks[after]
         for step in _behind(Step.CHECK_TOMBSTONE, steps)[1:]:
             tasks[Step.CHECK_TOMBSTONE] >> tasks[step]

@@ -16,9 +16,7 @@ def generate(
     objects: Annotated[int, typer.Option(min=1, help="About how many objects.")] = 1_000,
     format_version: Annotated[int | None, typer.Option(help="By default the current one.")] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same catalog.")] = 1,
-    like: Annotated[
-        Path | None, typer.Option(help="Sizes from metrics, as `status --json` prints them.")
-    ] = None,
+    like: Annotated[Path | None, typer.Option(help="Sizes, as `status --json` prints them.")] = None,
     organization_id: Annotated[
         str | None, typer.Option(help="The catalog; by default this home's own.")
     ] = None,

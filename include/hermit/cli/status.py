@@ -30,23 +30,18 @@ def status(
     typer.echo(json.dumps(found, indent=1) if as_json else _table(found))
 
 
+_ROWS = ("initialized", "epoch", "tombstone", "format_version", "rows", "bytes", "digest")
+
+
 def _table(found: dict[str, Any]) -> str:
-    words = {None: "absent", True: "true", False: "false"}
-    rows = [
-        ("", "stash", "persist"),
-        *(
-            (name, *(_text(found[store][name]) for store in ("stash", "persist")))
-            for name in ("initialized", "epoch")
-        ),
-        ("tombstone", *(words[found[store]["tombstone"]] for store in ("stash", "persist"))),
-        *(
-            (name.replace("_", " "), *(_text(found[store][name]) for store in ("stash", "persist")))
-            for name in ("format_version", "rows", "bytes", "digest")
-        ),
-    ]
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    stores = ("stash", "persist")
+    table = [("", *stores)]
+    for name in _ROWS:
+        table.append((name.replace("_", " "), *(_text(name, found[store][name]) for store in stores)))
+    widths = [max(len(row[column]) for row in table) for column in range(3)]
     lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in table
     ]
     persist = found["persist"]
     return "\n".join(
@@ -56,13 +51,17 @@ def _table(found: dict[str, Any]) -> str:
             "",
             *lines,
             "",
-            f"shard {persist['shard_id']}, delta version {_text(persist['delta_version'])}, "
-            f"since {_text(persist['since'])}, upper {_text(persist['upper'])}",
+            f"shard {persist['shard_id']}: "
+            + ", ".join(
+                f"{name} {_text(name, persist[name])}" for name in ("delta_version", "since", "upper")
+            ),
         ]
     )
 
 
-def _text(value: object) -> str:
+def _text(name: str, value: object) -> str:
+    if name == "tombstone":
+        return {None: "absent", True: "true", False: "false"}[value]  # type: ignore[index]
     if value is None:
         return "–"
     if isinstance(value, bool):

@@ -19,7 +19,7 @@ app = typer.Typer(add_completion=False)
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def test(
     context: typer.Context,
-    quick: Annotated[bool, typer.Option("--quick", help="Leave out what takes long.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Leave out what takes long.")] = False,  # noqa: PT028
 ) -> None:
     """Run all checks and tests; more arguments go to pytest."""
     from hermit import settings as settings_module

@@ -21,6 +21,7 @@ from hermit.errors import Unavailable
 from hermit.settings import Settings
 
 USER = "admin"
+_AUTH_MANAGER = "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAuthManager"
 
 
 def home(settings: Settings) -> Path:
@@ -33,7 +34,7 @@ def environment(settings: Settings, port: int | None = None) -> dict[str, str]:
     airflow = home(settings)
     keys = _secrets(settings)
     config = {
-        "CORE__AUTH_MANAGER": "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAuthManager",
+        "CORE__AUTH_MANAGER": _AUTH_MANAGER,
         "CORE__DAGS_FOLDER": str(settings.root / "dags"),
         "CORE__PLUGINS_FOLDER": str(settings.root / "plugins"),
         "CORE__LOAD_EXAMPLES": "False",

@@ -13,7 +13,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from hermit.embedded import airflow, services
 from hermit.errors import Unavailable
@@ -42,7 +42,10 @@ class Outcome:
     where: str
 
 
-def follow(settings: Settings, dag_id: str, conf: Mapping[str, Any]) -> Iterator[TaskEvent | Outcome]:
+Events: TypeAlias = Iterator[TaskEvent | Outcome]
+
+
+def follow(settings: Settings, dag_id: str, conf: Mapping[str, Any]) -> Events:
     """Run the DAG. The last event is the outcome."""
     running = services.running(settings)
     if running is not None:
@@ -68,7 +71,7 @@ def _in_own_process(
             process.wait()
 
 
-def _read_events(process: subprocess.Popen[str], log: str) -> Iterator[TaskEvent | Outcome]:
+def _read_events(process: subprocess.Popen[str], log: str) -> Events:
     for line in process.stdout or ():
         event = json.loads(line)
         if "run" in event:
@@ -80,9 +83,7 @@ def _read_events(process: subprocess.Popen[str], log: str) -> Iterator[TaskEvent
     yield Outcome("failed", None, f"the run's process ended with code {code}", log)
 
 
-def _on_running_airflow(
-    settings: Settings, url: str, dag_id: str, conf: Mapping[str, Any]
-) -> Iterator[TaskEvent | Outcome]:
+def _on_running_airflow(settings: Settings, url: str, dag_id: str, conf: Mapping[str, Any]) -> Events:
     api = AirflowApi(url, airflow.USER, airflow.password(settings))
     run_id = api.trigger(dag_id, conf)
     seen: dict[str, str] = {}

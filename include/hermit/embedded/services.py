@@ -110,9 +110,7 @@ def _read(settings: Settings) -> Services | None:
 def _choose_port(wanted: int | None) -> int:
     if wanted is not None:
         if not _is_free(wanted):
-            raise InvalidInput(
-                f"port {wanted} is in use", hint="name another one with --port, or none at all"
-            )
+            raise InvalidInput(f"port {wanted} is in use", hint="name another, or none at all")
         return wanted
     return _PORT_DEFAULT if _is_free(_PORT_DEFAULT) else _free_port()
 
@@ -182,7 +180,7 @@ def _wait_until_healthy(settings: Settings, services: Services) -> Services:
 
 def _sick_components(url: str) -> list[str]:
     try:
-        with urllib.request.urlopen(f"{url}/api/v2/monitor/health", timeout=5) as response:
+        with urllib.request.urlopen(f"{url}/api/v2/monitor/health", timeout=5) as response:  # noqa: S310
             health: dict[str, Any] = json.load(response)
     except (urllib.error.URLError, OSError, ValueError):
         return ["api-server"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import hashlib
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,8 +39,8 @@ class Move:
 
     @property
     def slug(self) -> str:
-        """The run's ID as part of a file's or a table's name."""
-        return re.sub(r"[^a-z0-9]+", "_", self.run_id.lower()).strip("_")
+        """A short name for the run, fit for a file or a table."""
+        return hashlib.sha256(self.run_id.encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True)

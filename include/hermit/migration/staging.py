@@ -8,12 +8,25 @@ twice leaves files, or rows in an aborted transaction, that no manifest names.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+from uuid import UUID
 
 from hermit.digest import Digest, digest_collection
-from hermit.durable.contents import is_own_config
+from hermit.durable.contents import CONFIG, MOVED, is_own_config
+from hermit.rows import Row
+
+if TYPE_CHECKING:
+    from hermit.durable.persist import PersistCatalog
+    from hermit.durable.stash import StashCatalog
+    from hermit.migration.stores import Stores
+
+_BATCH_ROWS = 65_536
+
+Run: TypeAlias = "Callable[[Callable[[Any], Part], Sequence[Any]], list[Part]]"
+"""Calls a function on every item, wherever it likes: under Spark, or one after the other."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +66,16 @@ def split_by_collection(batch: Any, names: Mapping[int, str]) -> Iterator[tuple[
         rows = batch if len(ids) == 0 else batch.filter(pc.equal(ids, id_))
         name = names[id_]
         pairs = pa.RecordBatch.from_arrays([rows.column(1), rows.column(2)], names=["key", "value"])
-        own = [not is_own_config(name, key.as_py()) for key in pairs.column(0)] if name == "config" else None
-        if own is not None and not all(own):
-            pairs = pairs.filter(pa.array(own))
-        if pairs.num_rows:
-            yield name, pairs
+        yield name, without_own_config(name, pairs)
+
+
+def without_own_config(collection: str, pairs: Any) -> Any:
+    """The rows that move: all but the few config entries that speak about a store itself."""
+    import pyarrow as pa
+
+    if collection != CONFIG:
+        return pairs
+    return pairs.filter(pa.array([not is_own_config(CONFIG, key) for key in pairs.column(0).to_pylist()]))
 
 
 def digest_pairs(collection: str, pairs: Any) -> Digest:
@@ -65,3 +83,140 @@ def digest_pairs(collection: str, pairs: Any) -> Digest:
     return digest_collection(
         collection, zip(pairs.column(0).to_pylist(), pairs.column(1).to_pylist(), strict=True)
     )
+
+
+def stage_range(location: str, batch: str, stash_url: str, export: Any, low: int, high: int) -> Part:
+    """Copy one range of the stash's heap into files of a batch, and read them back."""
+    from hermit.stash import bulk
+
+    ranges = bulk.read_range(stash_url, export, low, high)
+    return _stage(
+        location, batch, (part for rows in ranges for part in split_by_collection(rows, export.collections))
+    )
+
+
+def stage_rows(location: str, batch: str, rows: Iterable[Row]) -> Part:
+    """Put rows, sorted by collection, into files of a batch, and read them back."""
+    import pyarrow as pa
+
+    def batches() -> Iterator[tuple[str, Any]]:
+        for name, group in itertools.groupby(rows, lambda row: row.collection):
+            while chunk := list(itertools.islice(group, _BATCH_ROWS)):
+                columns = [pa.array([row.key for row in chunk]), pa.array([row.value for row in chunk])]
+                yield name, pa.RecordBatch.from_arrays(columns, names=["key", "value"])
+
+    return _stage(location, batch, batches())
+
+
+def _stage(location: str, batch: str, parts: Iterable[tuple[str, Any]]) -> Part:
+    from hermit.persist.batch import BatchWriter, read_file
+
+    read: dict[str, Digest] = {}
+    with BatchWriter(location, batch) as writer:
+        for name, pairs in parts:
+            read[name] = read.get(name, Digest()) + digest_pairs(name, pairs)
+            writer.write(name, pairs)
+        files = writer.finish()
+    staged: dict[str, Digest] = {}
+    for file in files:
+        for pairs in read_file(location, file, ["key", "value"]).to_batches():
+            name = file.collection
+            staged[name] = staged.get(name, Digest()) + digest_pairs(name, pairs)
+    return Part(
+        files=[file.to_json() for file in files],
+        read=read,
+        staged=staged,
+        rows=sum(file.rows for file in files),
+        bytes=sum(file.bytes for file in files),
+    )
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of the way back: a file of one collection as it is, or, where sums are needed, all of it."""
+
+    id: str
+    collection: str
+    collection_id: int
+    file: dict[str, Any] | None
+    as_of: int
+
+
+def plan_restore(persist: Any, ids: Mapping[str, int]) -> list[Piece]:
+    """Cut the shard into pieces that can be copied side by side."""
+    state = persist.client.state()
+    pieces: list[Piece] = []
+    for name in MOVED:
+        as_of = state.upper(name) - 1
+        if persist.client.is_consolidated([name]):
+            files = [file.to_json() for file in state.files([name])]
+            pieces += [Piece(f"{name}_{n}", name, ids[name], file, as_of) for n, file in enumerate(files)]
+        else:
+            pieces.append(Piece(name, name, ids[name], None, as_of))
+    return pieces
+
+
+def restore(location: str, stash_url: str, organization_id: UUID, side: str, piece: Piece) -> Part:
+    """Copy one piece of the shard into the side table; a piece that is there already is not added twice."""
+    import pyarrow as pa
+
+    from hermit.stash import bulk
+
+    digest = Digest()
+    schema = pa.schema([("collection_id", pa.int64()), ("key", pa.binary()), ("value", pa.binary())])
+
+    def batches() -> Iterator[Any]:
+        nonlocal digest
+        for pairs in _pairs(location, piece):
+            digest += digest_pairs(piece.collection, pairs)
+            ids = pa.repeat(pa.scalar(piece.collection_id, pa.int64()), pairs.num_rows)
+            yield pa.RecordBatch.from_arrays([ids, *pairs.columns], schema=schema)
+
+    reader = pa.RecordBatchReader.from_batches(schema, batches())
+    rows = bulk.write_side(stash_url, organization_id, side, reader, part=piece.id)
+    size = piece.file["bytes"] if piece.file else 0
+    return Part(files=[], read={piece.collection: digest}, staged={}, rows=rows, bytes=size)
+
+
+def _pairs(location: str, piece: Piece) -> Iterator[Any]:
+    import pyarrow as pa
+
+    from hermit.persist import PersistClient
+    from hermit.persist.batch import read_file
+    from hermit.persist.commit import DataFile
+
+    if piece.file is None:
+        client = PersistClient.open(location, mode="ro")
+        found: Iterable[Any] = client.snapshot_arrow([piece.collection], piece.as_of)
+    else:
+        table = read_file(location, DataFile.from_json(piece.file), ["key", "value"])
+        found = table.to_batches(max_chunksize=_BATCH_ROWS)
+    for batch in found:
+        columns = [batch.column("key"), batch.column("value")]
+        pairs = pa.RecordBatch.from_arrays(columns, names=["key", "value"])
+        yield without_own_config(piece.collection, pairs)
+
+
+def stage_stash(
+    stores: Stores, stash: StashCatalog, batch: str, partitions: int, run: Run
+) -> tuple[int, Part]:
+    """Stage all of the stash under one exported snapshot; gives the content version that it shows."""
+    from hermit.stash import bulk
+
+    location, url = stores.location, stores.stash_url
+    with bulk.export(stash.stash, partitions) as export:
+        parts = run(lambda r: stage_range(location, batch, url, export, *r), export.ranges)
+    return export.version, merge(parts)
+
+
+def stage_shard(
+    stores: Stores, stash: StashCatalog, persist: PersistCatalog, side: str, run: Run
+) -> tuple[int, Part]:
+    """Stage all of the shard in a side table; gives the content version that it was at."""
+    from hermit.stash import bulk
+
+    version = persist.content_version()
+    location, url, organization_id = stores.location, stores.stash_url, stores.organization_id
+    pieces = plan_restore(persist, bulk.create_side(stash.stash, side, MOVED))
+    part = merge(run(lambda piece: restore(location, url, organization_id, side, piece), pieces))
+    return version, replace(part, staged=bulk.digests(stash.stash, side=side))

@@ -20,6 +20,7 @@ from hermit.digest import Digest
 from hermit.errors import HermitError, invariant
 from hermit.formats import config
 from hermit.migration import protocol as protocols
+from hermit.migration import reuse
 from hermit.migration.manifest import Manifest
 from hermit.migration.move import Fencing, Move
 from hermit.migration.protocol import Direction, Step, Store
@@ -78,16 +79,18 @@ def fence_epoch(stores: Stores, move: Move) -> Fencing:
     """Open the stash, then persist, each above the other's epoch, and settle the protocol."""
     before = {"stash": stores.stash.epoch(), "persist": stores.persist.epoch()}
     protocol, wanted = stores.protocol(), move.protocol or stores.protocol()
-    with stores.stash.open(epoch_min=(before["persist"] or 0) + 1, preload=False) as stash:
-        with stores.persist.open(epoch_min=stash.epoch + 1, preload=False) as persist:
-            tombstones = protocols.Tombstones(stash.tombstone(), persist.tombstone())
-            protocol.require_reachable(tombstones)
-            if wanted is not protocol:
-                write = protocols.adoption(protocol, wanted, tombstones)
-                if write is not None:
-                    persist.set_tombstone(write.value)
-                stash.set_config(PROTOCOL_KEY, wanted.number)
-            return Fencing(stash.token, persist.token, wanted, before)
+    with (
+        stores.stash.open(epoch_min=(before["persist"] or 0) + 1, preload=False) as stash,
+        stores.persist.open(epoch_min=stash.epoch + 1, preload=False) as persist,
+    ):
+        tombstones = protocols.Tombstones(stash.tombstone(), persist.tombstone())
+        protocol.require_reachable(tombstones)
+        if wanted is not protocol:
+            write = protocols.adoption(protocol, wanted, tombstones)
+            if write is not None:
+                persist.set_tombstone(write.value)
+            stash.set_config(PROTOCOL_KEY, wanted.number)
+        return Fencing(stash.token, persist.token, wanted, before)
 
 
 def confirm(stores: Stores, fencing: Fencing) -> None:
@@ -117,15 +120,20 @@ def check_tombstone(stores: Stores, move: Move, fencing: Fencing) -> Decision:
             why = fencing.protocol.truth(tombstones).why
             return Decision(NOTHING_TO_DO, f"the truth is {move.direction.target} already: {why}", None)
         source = stash if move.direction.source is Store.STASH else persist
-        found = staging.reusable(stores, move.direction, source.content_version(), stash, persist)
+        found = reuse.find(stores, move.direction, source.content_version(), stash, persist)
     if found is None:
         return Decision(Step.SNAPSHOT, "nothing that is staged fits", f"{move.direction}_{move.slug}")
     return Decision(found.next, found.reason, found.batch, reused=True)
 
 
 def staging_request(stores: Stores, move: Move, fencing: Fencing, batch: str) -> dict[str, Any]:
-    """What the Spark job needs to know; nothing in it is secret."""
+    """What the Spark job needs to know, unless the run was fenced already."""
     confirm(stores, fencing)
+    return request(stores, move, fencing, batch)
+
+
+def request(stores: Stores, move: Move, fencing: Fencing, batch: str) -> dict[str, Any]:
+    """The Spark job's argument; nothing in it is secret."""
     return {
         "direction": move.direction.value,
         "organization_id": str(move.organization_id),
@@ -161,13 +169,25 @@ def replace(stores: Stores, move: Move, fencing: Fencing, batch: str) -> dict[st
 
 
 def verify(stores: Stores, move: Move, fencing: Fencing, batch: str) -> dict[str, Any]:
-    """Compare the rows of both sides, per collection, by count and digest."""
-    manifest = staged(stores, batch)
+    """Compare what both sides hold now, per collection, by count and digest.
+
+    On the way there the target is persist itself; on the way back it is the side table, which becomes
+    the stash's contents only afterwards. A batch that does not fit is forgotten, so that the next run
+    stages anew instead of finding it again.
+    """
+    from hermit.stash import bulk
+
     with stores.resumed(fencing) as (stash, persist):
-        source = stash if move.direction.source is Store.STASH else persist
-        expected = source.digests()
-        found = persist.digests() if move.direction is Direction.MIGRATE else manifest.staged_digests
-    _require_equal(move, expected, found)
+        expected = (stash if move.direction is Direction.MIGRATE else persist).digests()
+        if move.direction is Direction.MIGRATE:
+            found = persist.digests()
+        else:
+            found = bulk.digests(stash.stash, side=batch)
+    try:
+        require_equal(move, expected, found)
+    except DigestMismatch:
+        stores.manifests().remove(batch)
+        raise
     return {"digests": {name: str(digest) for name, digest in sorted(expected.items())}}
 
 
@@ -184,7 +204,14 @@ def set_tombstone(stores: Stores, move: Move, fencing: Fencing) -> dict[str, Any
     return {"source_of_truth": truth.store.value, "why": truth.why}
 
 
-def _require_equal(move: Move, expected: Mapping[str, Digest], found: Mapping[str, Digest]) -> None:
+def finish(stores: Stores, move: Move, batch: str | None) -> None:
+    """Forget the manifest of a batch that did its duty."""
+    if batch is not None:
+        stores.manifests().remove(batch)
+
+
+def require_equal(move: Move, expected: Mapping[str, Digest], found: Mapping[str, Digest]) -> None:
+    """Stop a move whose two sides differ, naming the collections."""
     empty = Digest()
     names = sorted({*expected, *found})
     different = [name for name in names if expected.get(name, empty) != found.get(name, empty)]

@@ -58,9 +58,11 @@ class Stores:
 
 def connect(stash_url: str, shards: str, organization_id: uuid.UUID) -> Stores:
     """Name both stores. Nothing is opened and nothing written."""
-    from hermit.durable import init_persist_catalog_state, init_stash_catalog_state
+    return connect_at(stash_url, f"{shards.rstrip('/')}/{shard_id(organization_id)}", organization_id)
 
-    location = f"{shards.rstrip('/')}/{shard_id(organization_id)}"
+
+def connect_at(stash_url: str, location: str, organization_id: uuid.UUID) -> Stores:
+    """The same, given where exactly the shard is."""
     return Stores(
         stash_url=stash_url,
         location=location,

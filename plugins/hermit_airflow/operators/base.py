@@ -56,6 +56,7 @@ class MoveOperator(BaseOperator):
         raise NotImplementedError
 
     def stores(self, move: Move) -> Stores:
+        """The unopened catalogs that this task works on."""
         return stores_of(self, move)
 
 

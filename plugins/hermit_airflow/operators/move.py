@@ -11,7 +11,6 @@ from hermit_airflow.operators.base import FENCE_TASK, MoveOperator
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from hermit.migration.manifest import Manifest
     from hermit.migration.move import Fencing, Move
 
 CHECK_TASK = "check_tombstone"
@@ -29,13 +28,19 @@ def batch_of(context: Context) -> str:
     return str(context["ti"].xcom_pull(task_ids=CHECK_TASK, key="batch"))
 
 
+def steps_of(move: Move) -> Any:
+    """The step functions: those that write, or those that tell what they would write."""
+    from hermit.migration import dry_run, steps
+
+    return dry_run if move.dry_run else steps
+
+
 class OpenOperator(MoveOperator):
     """Looks at both stores without writing: reachable, which epoch, which format, which tombstone."""
 
     def step(self, context: Context, move: Move) -> Any:
         """Give what was found."""
-        from hermit.migration import steps
-
+        steps = steps_of(move)
         return steps.look(self.stores(move), move)
 
 
@@ -44,8 +49,7 @@ class FenceEpochOperator(MoveOperator):
 
     def step(self, context: Context, move: Move) -> Any:
         """Give the run's fencing token."""
-        from hermit.migration import steps
-
+        steps = steps_of(move)
         return steps.fence_epoch(self.stores(move), move).to_json()
 
 
@@ -54,8 +58,7 @@ class AnnounceOperator(MoveOperator):
 
     def step(self, context: Context, move: Move) -> Any:
         """Give what was announced."""
-        from hermit.migration import steps
-
+        steps = steps_of(move)
         return steps.announce(self.stores(move), move, fencing_of(context))
 
 
@@ -70,8 +73,7 @@ class CheckTombstoneOperator(MoveOperator, BranchMixIn):
 
     def step(self, context: Context, move: Move) -> Any:
         """Choose the next task; what was found goes to the report."""
-        from hermit.migration import steps
-
+        steps = steps_of(move)
         decision = steps.check_tombstone(self.stores(move), move, fencing_of(context))
         self.log.info("%s: %s", decision.next, decision.reason)
         context["ti"].xcom_push(key="batch", value=decision.batch)
@@ -84,8 +86,7 @@ class ReplaceOperator(MoveOperator):
 
     def step(self, context: Context, move: Move) -> Any:
         """Give what was written."""
-        from hermit.migration import steps
-
+        steps = steps_of(move)
         return steps.replace(self.stores(move), move, fencing_of(context), batch_of(context))
 
 
@@ -94,8 +95,7 @@ class VerifyOperator(MoveOperator):
 
     def step(self, context: Context, move: Move) -> Any:
         """Give the digests."""
-        from hermit.migration import steps
-
+        steps = steps_of(move)
         return steps.verify(self.stores(move), move, fencing_of(context), batch_of(context))
 
 
@@ -104,8 +104,7 @@ class SetTombstoneOperator(MoveOperator):
 
     def step(self, context: Context, move: Move) -> Any:
         """Give where the truth is now."""
-        from hermit.migration import steps
-
+        steps = steps_of(move)
         return steps.set_tombstone(self.stores(move), move, fencing_of(context))
 
 
@@ -120,12 +119,11 @@ class ReportOperator(MoveOperator):
         """Give the report."""
         from hermit.migration import report
 
-        ti = context["ti"]
+        ti, stores, steps = context["ti"], self.stores(move), steps_of(move)
         results = {step: ti.xcom_pull(task_ids=step) for step in self.steps}
         decision = ti.xcom_pull(task_ids=CHECK_TASK, key="decision")
-        batch = decision.get("batch") if decision else None
-        manifest: Manifest | None = None
-        stores = self.stores(move)
-        if batch and results.get("verify"):
-            manifest = stores.manifests().read(batch)
-        return report.build(stores, move, decision, results, manifest)
+        batch: str | None = decision["batch"]
+        manifest = steps.staged(stores, batch) if batch else None
+        result = report.build(stores, move, decision, results, manifest)
+        steps.finish(stores, move, batch)
+        return result

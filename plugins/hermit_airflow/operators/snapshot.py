@@ -9,7 +9,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk.exceptions import AirflowException
 
 from hermit_airflow.operators.base import ends_without_retries, move_of, stores_of
-from hermit_airflow.operators.move import batch_of, fencing_of
+from hermit_airflow.operators.move import batch_of, fencing_of, steps_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -48,10 +48,9 @@ class SnapshotOperator(SparkSubmitOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Submit, wait, and read the manifest."""
-        from hermit.migration import steps
-
         with ends_without_retries():
             move = move_of(self, context)
+            steps = steps_of(move)
             stores = stores_of(self, move)
             fencing, batch = fencing_of(context), batch_of(context)
             request = steps.staging_request(stores, move, fencing, batch)
@@ -61,7 +60,8 @@ class SnapshotOperator(SparkSubmitOperator):
             super().execute(context)
         except AirflowException:
             with ends_without_retries():
-                steps.confirm(stores, move, fencing)
+                steps.confirm(stores, fencing)
             raise
         with ends_without_retries():
-            return steps.staged(stores, batch)
+            manifest = steps.staged(stores, batch)
+        return {"batch": batch, "rows": manifest.rows, "bytes": manifest.bytes, "seconds": manifest.seconds}
