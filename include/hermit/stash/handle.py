@@ -1,0 +1,292 @@
+"""An open stash: fenced reads and writes.
+
+A write transaction is SERIALIZABLE and goes
+
+    BEGIN; read the fence           one round trip: compare epoch and nonce
+    the body                        its reads, and large batches as COPY
+    rows, uppers; raise the fence's version; note the version for this writer; COMMIT     one round trip
+
+Comparing and writing are one transaction. The fence's row is changed last, so that a body that takes
+long, or a process that stops in the middle, keeps no opener waiting; the database refuses the change if
+an opener, or another writer with the same token, changed the row since BEGIN.
+
+A COMMIT whose answer got lost is settled on a new connection. First a barrier: an update of the fence's
+row that changes nothing, but waits for the lost transaction if it is committing, and makes its commit
+impossible if it has not come that far. From then on the answer is final: the version that the lost
+transaction was to write either stands beside this writer's name or it does not. If it does, the write is
+reported as done; if not, the body runs again. Nothing is ever applied twice.
+
+A body that wrote nothing is rolled back, and leaves the version as it is.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import errors as pg
+
+from hermit.errors import HermitError, ReadOnly, invariant
+from hermit.stash.errors import Closed, ConnectionFailed, OutcomeUnknown, TransactionOpen
+from hermit.stash.fence import Fence, FenceRow, Token, check
+from hermit.stash.retry import is_broken
+from hermit.stash.schema import BEGIN_BESIDE, BEGIN_READ, BEGIN_WRITE, COMMIT, Control, control, stored_heap
+from hermit.stash.session import NotApplied, Session
+from hermit.stash.transaction import Place, StashTransaction
+
+T = TypeVar("T")
+
+# "Statement completion unknown", in PostgreSQL's and in CockroachDB's words.
+_UNKNOWN = (pg.StatementCompletionUnknown, pg.TransactionResolutionUnknown)
+
+
+class Stash:
+    """A handle with an epoch. One thread at a time uses it; the others wait."""
+
+    def __init__(
+        self, session: Session, schema: str, component: str, token: Token, *, writable: bool
+    ) -> None:
+        self._session = session
+        self._control: Control = control(schema)
+        self._writable = writable
+        self._writer = secrets.token_bytes(16)
+        self._lock = threading.Lock()
+        self._owner: int | None = None
+        self._known: tuple[int, dict[str, Place]] | None = None
+        self.schema = schema
+        self.component = component
+        self.token = token
+        self.closed = False
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that this handle holds."""
+        return self.token.epoch
+
+    @property
+    def is_dry_run(self) -> bool:
+        """Whether nothing written here is ever kept."""
+        return False
+
+    @property
+    def url(self) -> str:
+        """The connection string, secrets included: for the modules of the stash, not for people."""
+        return self._session.target.url
+
+    @property
+    def where(self) -> str:
+        """Which catalog this is, for messages."""
+        return self._session.where
+
+    def __repr__(self) -> str:
+        return f"<Stash {self.where} epoch {self.epoch}{' closed' if self.closed else ''}>"
+
+    def __enter__(self) -> Stash:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let the connection go. The epoch stays: closing fences nobody."""
+        self.closed = True
+        self._session.close()
+
+    def write(self, body: Callable[[StashTransaction], T]) -> T:
+        """Run `body` in one fenced, serializable transaction and commit it, exactly once."""
+        if not self._writable:
+            raise ReadOnly(f"{self.where}: the handle with epoch {self.epoch} was opened to read only")
+        with self.exclusive():
+            return self._session.run(lambda: self._write_once(body), writing=True)
+
+    def read(self, body: Callable[[StashTransaction], T]) -> T:
+        """Run `body` on one fenced snapshot."""
+        with self.exclusive():
+            return self._session.run(lambda: self._read_once(body), writing=False)
+
+    def confirm(self) -> Fence:
+        """The fence, in one round trip, if this handle still owns it; else `Fenced`."""
+        with self.exclusive():
+            return self._session.run(lambda: self._checked_fence([]), writing=False).fence
+
+    def beside(self, body: Callable[[psycopg.Connection, FenceRow], T]) -> T:
+        """Run `body` in a transaction that changes no contents and may run beside the writer.
+
+        It must be safe to run twice: a lost COMMIT is answered by running it again. An opener waits for
+        it, a writer does not.
+        """
+        if not self._writable:
+            raise ReadOnly(f"{self.where}: the handle with epoch {self.epoch} was opened to read only")
+        with self.exclusive():
+            return self._session.run(lambda: self._beside_once(body), writing=True)
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """The right to use the connection; not to be asked for twice by one thread."""
+        if self.closed:
+            raise Closed(f"{self.where}: the handle with epoch {self.epoch} is closed")
+        if self._owner == threading.get_ident():
+            raise TransactionOpen(f"{self.where}: a transaction is open on this handle already")
+        with self._lock:
+            self._owner = threading.get_ident()
+            try:
+                yield
+            finally:
+                self._owner = None
+
+    # One attempt each
+
+    def _write_once(self, body: Callable[[StashTransaction], T]) -> T:
+        transaction = self._begin(BEGIN_WRITE, writable=True)
+        try:
+            result = body(transaction)
+            if not transaction.dirty:
+                self._roll_back(transaction)
+                return result
+            transaction.finish()
+        except BaseException:
+            self._roll_back(transaction)
+            raise
+        self._commit(transaction)
+        self._known = (transaction.row.version + 1, transaction.places())
+        return result
+
+    def _read_once(self, body: Callable[[StashTransaction], T]) -> T:
+        transaction = self._begin(BEGIN_READ, writable=False)
+        try:
+            return body(transaction)
+        except pg.UndefinedTable as error:
+            # The contents were replaced, and the old ones dropped, after this snapshot was taken.
+            raise NotApplied(error) from None
+        finally:
+            self._roll_back(transaction)
+
+    def _beside_once(self, body: Callable[[psycopg.Connection, FenceRow], T]) -> T:
+        try:
+            row = self._checked_fence([BEGIN_BESIDE], self._control.share_fence)
+            result = body(self._session.connection(), row)
+            self._session.connection().execute(COMMIT)
+        except BaseException:
+            self._session.rollback()
+            raise
+        return result
+
+    def _begin(self, begin: bytes, *, writable: bool) -> StashTransaction:
+        try:
+            row = self._checked_fence([begin])
+        except BaseException:
+            self._session.rollback()
+            raise
+        known = self._known[1] if self._known and self._known[0] == row.version else None
+        return StashTransaction(
+            self._session.connection(),
+            self._control,
+            stored_heap(self.schema, row.heap),
+            row,
+            self.component,
+            known,
+            writable=writable,
+        )
+
+    def _checked_fence(self, before: Sequence[bytes], query: bytes | None = None) -> FenceRow:
+        """Read and compare the fence, in one round trip with the statements before it."""
+        connection = self._session.connection()
+        query = query or self._control.read_fence
+        try:
+            if before:
+                with connection.pipeline():
+                    for statement in before:
+                        connection.execute(statement)
+                    found = connection.execute(query, [self.component]).fetchone()
+            else:
+                found = connection.execute(query, [self.component]).fetchone()
+        except (pg.UndefinedTable, pg.InvalidSchemaName):
+            found = None
+        return check(self.token, None if found is None else FenceRow(*found), self.where)
+
+    def _roll_back(self, transaction: StashTransaction) -> None:
+        try:
+            transaction.abandon()
+        except psycopg.Error:
+            self._session.close()
+        self._session.rollback()
+
+    def _commit(self, transaction: StashTransaction) -> None:
+        row, version = transaction.row, transaction.row.version + 1
+        connection = self._session.connection()
+        raise_version = [version, transaction.new_heap, self.component, row.epoch, row.nonce, row.version]
+        try:
+            with connection.pipeline():
+                transaction.send_rest()
+                raised = connection.execute(self._control.raise_version, raise_version)
+                connection.execute(
+                    self._control.note_writer, [self._writer, self.component, row.epoch, version]
+                )
+                committed = connection.execute(COMMIT)
+        except psycopg.Error as error:
+            if not is_broken(error, connection) and not isinstance(error, _UNKNOWN):
+                self._session.rollback()
+                raise
+            self._settle(version, error)
+            return
+        except BaseException:
+            # Interrupted while the answer was on its way: nothing may be claimed about this connection.
+            self._session.close()
+            raise
+        invariant(
+            raised.rowcount == 1 and committed.statusmessage == "COMMIT",
+            "a commit changed the fence's row",
+            rows=raised.rowcount,
+            status=committed.statusmessage,
+        )
+
+    def _settle(self, version: int, cause: psycopg.Error) -> None:
+        """Return if the lost COMMIT happened, raise `NotApplied` if it did not and never will."""
+        self._session.close()
+        self._known = None
+
+        def ask() -> bool:
+            connection = self._session.connection()
+            token = self.token
+            try:
+                connection.execute(self._control.barrier, [self.component, token.epoch, token.nonce])
+                found = connection.execute(self._control.read_writer, [self._writer]).fetchone()
+            except (pg.UndefinedTable, pg.InvalidSchemaName):
+                return False
+            return found is not None and found[0] == version
+
+        try:
+            applied = self._session.run(ask, writing=True)
+        except ConnectionFailed as error:
+            raise self._unknown(version, error) from None
+        except HermitError as error:
+            raise self._unknown(version, error) from error
+        if not applied:
+            raise NotApplied(cause)
+
+    def _unknown(self, version: int, error: HermitError) -> OutcomeUnknown:
+        return OutcomeUnknown(
+            f"{self.where}: the answer to the commit of version {version} got lost, "
+            f"and asking again failed: {error.message}",
+            version=version,
+        )
+
+    def forget_places(self) -> None:
+        """Read identifiers and uppers again next time."""
+        self._known = None
+
+
+def fence_row(connection: psycopg.Connection, query: bytes, component: str) -> FenceRow | None:
+    """The fence's row, or None where there is no stash."""
+    try:
+        found: Any = connection.execute(query, [component]).fetchone()
+    except (pg.UndefinedTable, pg.InvalidSchemaName):
+        return None
+    return None if found is None else FenceRow(*found)

@@ -1,0 +1,89 @@
+"""Which errors heal by trying again, and how long we try.
+
+Three kinds: a *conflict* (serialization failure, deadlock) heals on the same connection; a *broken*
+connection heals on a new one, if the server comes back; everything else cannot heal and is never tried
+again. Attempts and total time are both bounded; the delay doubles, with jitter, so that two
+openers that collide do not collide for ever.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import errors as pg
+
+_CONFLICTS = (
+    pg.SerializationFailure,
+    pg.DeadlockDetected,
+    pg.LockNotAvailable,
+)
+_BROKEN = (
+    pg.AdminShutdown,
+    pg.CrashShutdown,
+    pg.CannotConnectNow,
+    pg.TooManyConnections,
+    pg.IdleInTransactionSessionTimeout,
+)
+# libpq gives no SQLSTATE when connecting fails. These are answers that will not change by asking again;
+# what is not listed (also: in another language) is tried again, which is bounded too.
+_REFUSALS = (
+    "authentication failed",
+    "no password supplied",
+    "does not exist",
+    "pg_hba.conf",
+    "definition of service",
+    "service file",
+    "certificate",
+    "SSL",
+    "failed to resolve host",
+    "is not permitted to log in",
+    "permission denied for database",
+)
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """How often and how long to try again."""
+
+    attempts_max: int = 30
+    delay_s_first: float = 0.005
+    delay_s_max: float = 1.0
+    total_s_max: float = 30.0
+
+    def delays(self) -> Iterator[None]:
+        """Yield after each wait; ends when the bound is reached."""
+        end = time.monotonic() + self.total_s_max
+        delay = self.delay_s_first
+        for _ in range(self.attempts_max - 1):
+            wait = delay * random.uniform(0.5, 1.0)
+            if time.monotonic() + wait > end:
+                return
+            time.sleep(wait)
+            yield
+            delay = min(delay * 2, self.delay_s_max)
+
+
+def is_conflict(error: psycopg.Error) -> bool:
+    """Whether the transaction lost against another and may simply run again."""
+    return isinstance(error, _CONFLICTS)
+
+
+def is_broken(error: psycopg.Error, connection: psycopg.Connection | None) -> bool:
+    """Whether the connection is gone, as opposed to a statement that failed."""
+    if isinstance(error, _BROKEN):
+        return True
+    if not isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
+        return False
+    if connection is not None:
+        return connection.broken or connection.closed
+    return error.sqlstate is None or error.sqlstate.startswith("08")
+
+
+def is_refusal(error: psycopg.Error) -> bool:
+    """Whether connecting failed in a way that trying again cannot mend."""
+    text = str(error)
+    return any(phrase in text for phrase in _REFUSALS)

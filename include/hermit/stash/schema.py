@@ -1,0 +1,240 @@
+"""The stash's tables and every control statement, rendered once per schema.
+
+One PostgreSQL schema per organization, `hermit_<uuid hex>`:
+
+    fence(component, epoch, nonce, version, heap, opened_by)      one row per component
+    collections(collection_id, component, name)
+    data(collection_id, key, value, time, diff)                   the catalog's heap
+    uppers(collection_id, upper)   sinces(collection_id, since)
+    writers(writer, component, epoch, version)                    the last version that each handle wrote
+    side_parts(side, part, rows)                                  what is complete in a side table
+
+`fence.heap` names the table that holds a component's contents. Replacing the contents writes another
+table name there: one row, MVCC like any other, so that a reader sees the old fence with the old
+contents or the new fence with the new contents, and neither waits for the other. The first heap of the
+catalog is called `data`; another component has a heap of its own.
+
+Two indexes per heap: by collection and the start of the key (reads of one collection, look-ups,
+consolidation), and by collection and time of just the rows whose diff is not +1 (the work list of
+consolidation: empty means consolidated). Loading insertions touches only the first.
+
+The statements are plain SQL that CockroachDB takes as well. Names go in as identifiers, values as
+parameters.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from uuid import UUID
+
+from psycopg import sql
+
+from hermit.errors import InvalidInput
+
+CATALOG = "catalog"
+KEY_PREFIX_BYTES = 64
+
+_COMPONENT = re.compile(r"[a-z][a-z0-9_]{0,31}")
+
+_TABLES = """
+CREATE TABLE {schema}.fence (
+    component text PRIMARY KEY, epoch bigint NOT NULL, nonce bytea NOT NULL, version bigint NOT NULL,
+    heap text NOT NULL, opened_by text NOT NULL
+) WITH (fillfactor = 10);
+CREATE TABLE {schema}.collections (
+    collection_id bigserial PRIMARY KEY, component text NOT NULL, name text NOT NULL, UNIQUE (component, name)
+);
+CREATE TABLE {schema}.uppers (
+    collection_id bigint PRIMARY KEY REFERENCES {schema}.collections, upper bigint NOT NULL
+) WITH (fillfactor = 10);
+CREATE TABLE {schema}.sinces (
+    collection_id bigint PRIMARY KEY REFERENCES {schema}.collections, since bigint NOT NULL
+) WITH (fillfactor = 10);
+CREATE TABLE {schema}.writers (
+    writer bytea PRIMARY KEY, component text NOT NULL, epoch bigint NOT NULL, version bigint NOT NULL
+) WITH (fillfactor = 10);
+CREATE TABLE {schema}.side_parts (
+    side text NOT NULL, part text NOT NULL, rows bigint NOT NULL, PRIMARY KEY (side, part)
+);
+"""
+_HEAP = """
+CREATE TABLE {schema}.{heap} (
+    collection_id bigint NOT NULL, key bytea NOT NULL, value bytea NOT NULL,
+    time bigint NOT NULL DEFAULT 0, diff bigint NOT NULL DEFAULT 1
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000)
+"""
+_HEAP_INDEXES = (
+    "CREATE INDEX ON {schema}.{heap} (collection_id, substr(key, 1, {prefix}))",
+    "CREATE INDEX ON {schema}.{heap} (collection_id, time) WHERE diff <> 1",
+)
+
+
+def schema_name(organization_id: UUID) -> str:
+    """The schema that an organization's stash lives in."""
+    return f"hermit_{organization_id.hex}"
+
+
+def first_heap(component: str) -> str:
+    """The table that a component's contents are in until they are first replaced."""
+    return "data" if component == CATALOG else f"data_of_{component}"
+
+
+def check_component(component: str) -> str:
+    """The component's name, if it can be part of a table's name."""
+    if not _COMPONENT.fullmatch(component):
+        raise InvalidInput(f"not a component name: {component!r}", hint="a-z, 0-9 and _, at most 32")
+    return component
+
+
+def render(template: str, **names: str) -> bytes:
+    """A statement with identifiers filled in, as bytes so that psycopg need not render it again."""
+    parts: dict[str, sql.Composable] = {
+        name: sql.Literal(int(value)) if name == "prefix" else sql.Identifier(value)
+        for name, value in names.items()
+    }
+    # The templates are constants of this package; psycopg's type wants a literal string.
+    return sql.SQL(template).format(**parts).as_bytes(None)  # type: ignore[arg-type]
+
+
+def create_schema(schema: str) -> list[bytes]:
+    """What makes an empty stash."""
+    tables = [part for part in _TABLES.split(";\n") if part.strip()]
+    return [render("CREATE SCHEMA {schema}", schema=schema), *(render(t, schema=schema) for t in tables)]
+
+
+def create_heap(schema: str, heap: str) -> bytes:
+    """What makes an empty table of contents, without indexes."""
+    return render(_HEAP, schema=schema, heap=heap)
+
+
+def create_heap_indexes(schema: str, heap: str) -> list[bytes]:
+    """What a table of contents needs before it may be the contents."""
+    return [
+        render(template, schema=schema, heap=heap, prefix=str(KEY_PREFIX_BYTES))
+        if "{prefix}" in template
+        else render(template, schema=schema, heap=heap)
+        for template in _HEAP_INDEXES
+    ]
+
+
+BEGIN_WRITE = b"BEGIN ISOLATION LEVEL SERIALIZABLE"
+# A reader sees one snapshot. Writers take turns at the fence's row, so that every snapshot is a state
+# between two of them: repeatable read is as good as serializable here and tracks no predicate locks.
+BEGIN_READ = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+# What moves no contents may run beside the writer: each of its statements is right on its own.
+BEGIN_BESIDE = b"BEGIN ISOLATION LEVEL READ COMMITTED"
+COMMIT = b"COMMIT"
+ROLLBACK = b"ROLLBACK"
+
+
+class Control:
+    """Statements on the control tables of one schema."""
+
+    def __init__(self, schema: str) -> None:
+        def make(template: str) -> bytes:
+            return render(template, schema=schema)
+
+        self.schema = schema
+        read = "SELECT epoch, nonce, version, heap, opened_by FROM {schema}.fence WHERE component = %s"
+        self.exists = (
+            b"SELECT count(*) FROM information_schema.tables WHERE table_schema = %s AND table_name = 'fence'"
+        )
+        self.read_fence = make(read)
+        self.lock_fence = make(read + " FOR UPDATE")
+        # Holds off an opener (who takes the row for update), not a writer (who changes no key).
+        self.share_fence = make(read + " FOR KEY SHARE")
+        self.create_fence = make(
+            "INSERT INTO {schema}.fence (component, epoch, nonce, version, heap, opened_by)"
+            " VALUES (%s, 0, %s, 0, %s, '') ON CONFLICT (component) DO NOTHING"
+        )
+        self.raise_epoch = make(
+            "UPDATE {schema}.fence SET epoch = GREATEST(epoch + 1, %s), nonce = %s, version = version + %s,"
+            " opened_by = %s WHERE component = %s RETURNING epoch, nonce, version, heap, opened_by"
+        )
+        self.raise_version = make(
+            "UPDATE {schema}.fence SET version = %s, heap = %s"
+            " WHERE component = %s AND epoch = %s AND nonce = %s AND version = %s"
+        )
+        self.note_writer = make(
+            "INSERT INTO {schema}.writers (writer, component, epoch, version) VALUES (%s, %s, %s, %s)"
+            " ON CONFLICT (writer) DO UPDATE SET version = excluded.version"
+        )
+        self.forget_writers = make("DELETE FROM {schema}.writers WHERE component = %s AND epoch < %s")
+        # Changes nothing, and yet waits for whoever holds the row and defeats whoever still wants it.
+        self.barrier = make(
+            "UPDATE {schema}.fence SET version = version WHERE component = %s AND epoch = %s AND nonce = %s"
+        )
+        self.read_writer = make("SELECT version FROM {schema}.writers WHERE writer = %s")
+        self.collections = make(
+            "SELECT c.name, c.collection_id, u.upper FROM {schema}.collections c"
+            " JOIN {schema}.uppers u ON u.collection_id = c.collection_id WHERE c.component = %s"
+        )
+        self.add_collections = make(
+            "INSERT INTO {schema}.collections (component, name) SELECT %s, unnest(%s::text[])"
+            " ON CONFLICT (component, name) DO NOTHING"
+        )
+        self.add_uppers = make(
+            "INSERT INTO {schema}.uppers (collection_id, upper) SELECT collection_id, 0"
+            " FROM {schema}.collections WHERE component = %s ON CONFLICT (collection_id) DO NOTHING"
+        )
+        self.add_sinces = make(
+            "INSERT INTO {schema}.sinces (collection_id, since) SELECT collection_id, 0"
+            " FROM {schema}.collections WHERE component = %s ON CONFLICT (collection_id) DO NOTHING"
+        )
+        self.set_uppers = make(
+            "UPDATE {schema}.uppers SET upper = moved.upper"
+            " FROM unnest(%s::bigint[], %s::bigint[]) AS moved (id, upper) WHERE collection_id = moved.id"
+        )
+        self.read_since = make("SELECT since FROM {schema}.sinces WHERE collection_id = %s")
+        self.set_since = make(
+            "UPDATE {schema}.sinces SET since = %s WHERE collection_id = %s AND since < %s"
+        )
+
+
+class Heap:
+    """Statements on one table of contents.
+
+    A dry run reads the stored table together with a temporary one and writes only to the latter: then
+    `source` is their union, and `target` the temporary table.
+    """
+
+    def __init__(self, source: bytes, target: bytes) -> None:
+        def make(template: bytes) -> bytes:
+            return template.replace(b"{source}", source).replace(b"{target}", target)
+
+        prefix = b"substr(key, 1, %d)" % KEY_PREFIX_BYTES
+        columns = b"(collection_id, key, value, time, diff)"
+        self.insert = make(
+            b"INSERT INTO {target} " + columns + b" SELECT * FROM"
+            b" unnest(%b::bigint[], %b::bytea[], %b::bytea[], %b::bigint[], %b::bigint[])"
+        )
+        self.copy = make(b"COPY {target} " + columns + b" FROM STDIN (FORMAT BINARY)")
+        self.has_work = make(
+            b"SELECT EXISTS (SELECT 1 FROM {source} AS d WHERE collection_id = %s AND diff <> 1)"
+        )
+        self.rows_plain = make(b"SELECT key, value, 1::bigint FROM {source} AS d WHERE collection_id = %s")
+        summed = (
+            b"SELECT key, value, sum(diff)::bigint FROM {source} AS d WHERE collection_id = %s"
+            b" AND time <= %s GROUP BY key, value HAVING sum(diff) <> 0"
+        )
+        self.rows_summed = make(summed)
+        self.updates = make(b"SELECT key, value, time, diff FROM {source} AS d WHERE collection_id = %s")
+        self.get = make(
+            b"SELECT value, sum(diff)::bigint FROM {source} AS d WHERE collection_id = %s AND "
+            + prefix + b" = substr(%s::bytea, 1, %d)" % KEY_PREFIX_BYTES
+            + b" AND key = %s GROUP BY value HAVING sum(diff) <> 0"
+        )
+
+
+@lru_cache(maxsize=64)
+def stored_heap(schema: str, heap: str) -> Heap:
+    """Statements on a stored table."""
+    table = render("{schema}.{heap}", schema=schema, heap=heap)
+    return Heap(table, table)
+
+
+@lru_cache(maxsize=64)
+def control(schema: str) -> Control:
+    """Statements on the control tables of this schema."""
+    return Control(schema)

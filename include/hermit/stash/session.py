@@ -1,0 +1,79 @@
+"""A connection that comes back, and the loop that runs an attempt until it succeeds or cannot heal."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import TypeVar
+
+import psycopg
+
+from hermit.stash.connection import Target
+from hermit.stash.errors import translate
+from hermit.stash.retry import RetryPolicy, is_broken, is_conflict
+from hermit.stash.schema import ROLLBACK
+
+T = TypeVar("T")
+
+
+class NotApplied(Exception):
+    """A COMMIT whose answer was lost did not happen: the attempt may run again."""
+
+    def __init__(self, cause: psycopg.Error) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+class Session:
+    """One connection to the stash, replaced when it breaks."""
+
+    def __init__(self, target: Target, where: str, policy: RetryPolicy) -> None:
+        self.target = target
+        self.where = where
+        self.policy = policy
+        self._connection: psycopg.Connection | None = None
+
+    def connection(self) -> psycopg.Connection:
+        """The connection, made anew if there is none that works."""
+        if self._connection is None or self._connection.closed:
+            self._connection = self.target.connect_patiently(self.policy)
+        return self._connection
+
+    def close(self) -> None:
+        """Let the connection go; the server rolls back what was open."""
+        if self._connection is not None:
+            with contextlib.suppress(psycopg.Error):
+                self._connection.close()
+            self._connection = None
+
+    def rollback(self) -> None:
+        """Leave no transaction open, whatever state the connection is in."""
+        if self._connection is None:
+            return
+        try:
+            if self._connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+                self._connection.execute(ROLLBACK)
+        except psycopg.Error:
+            self.close()
+
+    def run(self, attempt: Callable[[], T], *, writing: bool) -> T:
+        """Run an attempt; again after a conflict or on a new connection, within the policy's bounds."""
+        delays = self.policy.delays()
+        while True:
+            try:
+                return attempt()
+            except NotApplied as lost:
+                error = lost.cause
+            except psycopg.Error as failed:
+                error = failed
+                broken = is_broken(error, self._connection)
+                if broken:
+                    self.close()
+                elif not is_conflict(error):
+                    raise self.translated(error, writing=writing) from None
+            if next(delays, delays) is delays:
+                raise self.translated(error, writing=writing) from None
+
+    def translated(self, error: psycopg.Error, *, writing: bool) -> Exception:
+        """The error of ours for one of PostgreSQL's."""
+        return translate(error, self.where, self.target.redact, writing=writing)

@@ -1,0 +1,294 @@
+"""One transaction on the stash, as its body sees it.
+
+The body may run more than once (after a conflict or a lost connection), each time with a new
+transaction, so that it must have no effects of its own. Reads see the transaction's own writes.
+
+Times: each collection has an `upper`, the first time that is still open. An append writes at the upper
+and moves it on by one. Contents at a time are the sum of the diffs up to it. Updates up to `since` may be
+merged as if all had happened at `since`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
+from typing import Any, NamedTuple
+
+import psycopg
+
+from hermit.errors import CorruptData, ReadOnly
+from hermit.rows import Row, Update
+from hermit.stash.batch import Appender
+from hermit.stash.errors import CompactOutOfRange, LowerMismatch, ReadOutOfRange, SealBackwards
+from hermit.stash.fence import Fence, FenceRow
+from hermit.stash.schema import Control, Heap
+
+TIME_MAX = 2**63 - 1
+# A fetch starts small and grows to what brings about this much, so that memory is bounded by bytes
+# whatever the size of the rows.
+_FETCH_ROWS_FIRST = 64
+_FETCH_ROWS_MAX = 20_000
+_FETCH_BYTES = 4 * 1024 * 1024
+
+
+class Place(NamedTuple):
+    """A collection's identifier and its upper."""
+
+    collection_id: int
+    upper: int
+
+
+class StashTransaction:
+    """Reads and writes of one component's collections, on one snapshot."""
+
+    def __init__(
+        self,
+        connection: psycopg.Connection,
+        control: Control,
+        heap: Heap,
+        row: FenceRow,
+        component: str,
+        places: dict[str, Place] | None,
+        *,
+        writable: bool,
+    ) -> None:
+        self._connection = connection
+        self._control = control
+        self._heap = heap
+        self._component = component
+        self._places = None if places is None else dict(places)
+        self._writable = writable
+        self._appender = Appender(connection, heap)
+        self._moved: dict[int, int] = {}
+        self._names = count()
+        self.row = row
+        self.new_heap = row.heap
+        self.dirty = False
+        self.failure: BaseException | None = None
+
+    @property
+    def fence(self) -> Fence:
+        """The fence as it was when this transaction began."""
+        return self.row.fence
+
+    # Reading
+
+    def collections(self) -> dict[str, int]:
+        """The component's collections by name, with their identifiers."""
+        return {name: place.collection_id for name, place in self.places().items()}
+
+    def places(self) -> dict[str, Place]:
+        """Identifier and upper of every collection."""
+        if self._places is None:
+            cursor = self.execute(self._control.collections, [self._component])
+            self._places = {name: Place(collection_id, upper) for name, collection_id, upper in cursor}
+        return self._places
+
+    def rows(self, collection: str, *, as_of: int | None = None) -> Iterator[tuple[bytes, bytes]]:
+        """The live rows, each as often as its diffs sum to; at the time `as_of`, or now.
+
+        The rows are those of the moment of the call, and stream in bounded memory.
+        """
+        place = self.places().get(collection)
+        if place is None:
+            return iter(())
+        if as_of is not None:
+            self._refuse_outside(collection, place, as_of)
+        elif not self._has_work(place):
+            return self._expand(collection, self._stream(self._heap.rows_plain, [place.collection_id]))
+        arguments = [place.collection_id, TIME_MAX if as_of is None else as_of]
+        return self._expand(collection, self._stream(self._heap.rows_summed, arguments))
+
+    def updates(self, collection: str) -> Iterator[Update]:
+        """The stored updates, in no particular order."""
+        place = self.places().get(collection)
+        if place is None:
+            return iter(())
+        stream = self._stream(self._heap.updates, [place.collection_id])
+        return (Update(collection, key, value, time, diff) for key, value, time, diff in stream)
+
+    def get(self, collection: str, key: bytes) -> bytes | None:
+        """The value of a key, or None."""
+        place = self.places().get(collection)
+        if place is None:
+            return None
+        found = self.execute(self._heap.get, [place.collection_id, key, key], binary=True).fetchall()
+        if len(found) > 1 or (found and found[0][1] != 1):
+            raise CorruptData(f"{collection} holds {len(found)} values for one key", collection=collection)
+        return bytes(found[0][0]) if found else None
+
+    def upper(self, collection: str) -> int:
+        """The first time that is still open; 0 for a collection that does not exist yet."""
+        place = self.places().get(collection)
+        return 0 if place is None else place.upper
+
+    def since(self, collection: str) -> int:
+        """The first time that can still be read at."""
+        place = self.places().get(collection)
+        if place is None:
+            return 0
+        found = self.execute(self._control.read_since, [place.collection_id]).fetchone()
+        return 0 if found is None else int(found[0])
+
+    # Writing
+
+    def append(self, changes: Iterable[tuple[Row, int]], *, lower: int | None = None) -> None:
+        """Add changes at the upper of each collection they touch, and move these uppers on by one.
+
+        With `lower`, every touched collection's upper must be just that.
+        """
+        self._refuse_unless_writable()
+        touched: dict[str, Place] = {}
+
+        def locate(collection: str) -> tuple[int, int]:
+            place = self._ensure(collection)
+            if lower is not None and place.upper != lower:
+                raise LowerMismatch(
+                    f"append to {collection} expected upper {lower}, but it is {place.upper}",
+                    collection=collection,
+                    since=self.since(collection),
+                    upper=place.upper,
+                    lower=lower,
+                )
+            touched[collection] = place
+            return place.collection_id, place.upper
+
+        try:
+            self._appender.add_all(changes, locate)
+        except BaseException as error:
+            # Part of the batch may be under way: a body that swallows this must still not commit.
+            self.failure = error
+            self._appender.abandon()
+            raise
+        for collection, place in touched.items():
+            self._move(collection, place.upper + 1)
+
+    def seal(self, collection: str, upper: int) -> None:
+        """Close the times below `upper`: nothing can be appended there any more."""
+        self._refuse_unless_writable()
+        place = self._ensure(collection)
+        if upper < place.upper:
+            raise SealBackwards(
+                f"cannot seal {collection} at {upper}: its upper is {place.upper}",
+                collection=collection,
+                since=self.since(collection),
+                upper=place.upper,
+            )
+        if upper > place.upper:
+            self._move(collection, upper)
+
+    def compact(self, collection: str, since: int) -> None:
+        """Allow updates up to `since` to be merged; times before it can no longer be read at."""
+        place = self._check_compaction(collection, since)
+        if self.execute(self._control.set_since, [since, place.collection_id, since]).rowcount:
+            self.dirty = True
+
+    # For the handle and the other modules of the stash
+
+    def execute(
+        self, query: bytes, parameters: Sequence[Any] = (), *, binary: bool = False
+    ) -> psycopg.Cursor[Any]:
+        """Run a statement after everything appended so far."""
+        self._appender.flush()
+        return self._connection.cursor(binary=binary).execute(query, parameters)
+
+    def finish(self) -> None:
+        """End a COPY stream; afterwards only `send_rest` is left to do."""
+        if self.failure is not None:
+            raise self.failure
+        self._appender.finish_copy()
+
+    def send_rest(self) -> None:
+        """Send pending rows and the uppers that moved; allowed inside a pipeline."""
+        self._appender.insert()
+        if self._moved:
+            ids, uppers = list(self._moved), list(self._moved.values())
+            self._connection.execute(self._control.set_uppers, [ids, uppers])
+            self._moved = {}
+
+    def abandon(self) -> None:
+        """Drop what was not sent, before a rollback."""
+        self._appender.abandon()
+
+    def ensure_collections(self, names: Iterable[str]) -> dict[str, Place]:
+        """Make the collections that do not exist yet. They are empty: the contents do not change."""
+        missing = [name for name in names if name not in self.places()]
+        if missing:
+            self.execute(self._control.add_collections, [self._component, missing])
+            self.execute(self._control.add_uppers, [self._component])
+            self.execute(self._control.add_sinces, [self._component])
+            moved = {name: place.upper for name, place in self.places().items()}
+            self._places = None
+            for name, place in self.places().items():
+                self.places()[name] = place._replace(upper=moved.get(name, place.upper))
+        return self.places()
+
+    def _ensure(self, collection: str) -> Place:
+        found = self.places().get(collection)
+        return found if found is not None else self.ensure_collections([collection])[collection]
+
+    def _move(self, collection: str, upper: int) -> None:
+        place = self.places()[collection]
+        self.places()[collection] = place._replace(upper=upper)
+        self._moved[place.collection_id] = upper
+        self.dirty = True
+
+    def _check_compaction(self, collection: str, since: int) -> Place:
+        self._refuse_unless_writable()
+        place = self._ensure(collection)
+        current = self.since(collection)
+        if not current <= since <= place.upper:
+            raise CompactOutOfRange(
+                f"cannot compact {collection} to {since}: since is {current} and upper {place.upper}",
+                collection=collection,
+                since=current,
+                upper=place.upper,
+            )
+        return place
+
+    def _refuse_unless_writable(self) -> None:
+        if not self._writable:
+            raise ReadOnly("a read transaction cannot write")
+
+    def _refuse_outside(self, collection: str, place: Place, as_of: int) -> None:
+        since = self.since(collection)
+        if not since <= as_of < place.upper:
+            raise ReadOutOfRange(
+                f"cannot read {collection} at {as_of}: only from {since} to before {place.upper}",
+                collection=collection,
+                since=since,
+                upper=place.upper,
+            )
+
+    def _has_work(self, place: Place) -> bool:
+        found = self.execute(self._heap.has_work, [place.collection_id]).fetchone()
+        return bool(found and found[0])
+
+    def _expand(
+        self, collection: str, stream: Iterator[tuple[bytes, bytes, int]]
+    ) -> Iterator[tuple[bytes, bytes]]:
+        for key, value, copies in stream:
+            if copies < 0:
+                raise CorruptData(
+                    f"{collection} holds a row that was retracted more often than added",
+                    collection=collection,
+                )
+            for _ in range(copies):
+                yield key, value
+
+    def _stream(self, query: bytes, parameters: Sequence[Any]) -> Iterator[Any]:
+        """Declare a cursor now, and fetch from it as the caller goes on."""
+        name = b"rows_%d" % next(self._names)
+        self.execute(b"DECLARE " + name + b" NO SCROLL CURSOR FOR " + query, parameters)
+        return self._fetch(name)
+
+    def _fetch(self, name: bytes) -> Iterator[Any]:
+        wanted = _FETCH_ROWS_FIRST
+        while True:
+            batch = self.execute(b"FETCH FORWARD %d FROM " % wanted + name, binary=True).fetchall()
+            yield from batch
+            if len(batch) < wanted:
+                return
+            size_bytes = sum(len(row[0]) + len(row[1]) for row in batch)
+            fitting = _FETCH_BYTES * len(batch) // max(size_bytes, 1)
+            wanted = max(1, min(fitting, wanted * 8, _FETCH_ROWS_MAX))
