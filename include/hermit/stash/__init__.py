@@ -5,11 +5,11 @@ What holds, whatever fails:
 1. Comparing the fence and writing are one transaction. A handle whose epoch or nonce is not the stored
    one neither reads nor writes.
 2. The epoch strictly increases with every open, and two opens never get the same.
-3. A write happens once or not at all, and which of them is what the caller is told. Where even that cannot be
-   found out, the error says just that.
+3. A write happens once or not at all, and the caller is told which. Where that cannot be found out
+   because the store stays away, the error says just that.
 4. `version` counts the transactions that changed contents, and nothing else: not opens, not consolidation.
-5. Replacing the contents takes the time of a few small writes, whatever their number of rows, and touches neither
-   the fence's epoch, nor this store's own tombstone, nor another component's collections.
+5. Replacing the contents takes the time of a few small writes, however many rows there are, and touches
+   neither the epoch, nor this store's own tombstone, nor another component's collections.
 6. Merging old updates changes no sum, and its cost follows what changed since the last time.
 
 Components: a stash may hold collections of several components (the catalog is one). Each has its own row

@@ -127,9 +127,7 @@ class StashClient:
 
     def open_read_only(self) -> Stash:
         """A handle that reads as long as nobody else opens."""
-        return Stash(
-            self._session(), self.schema, self.component, self._current_token(), writable=False
-        )
+        return Stash(self._session(), self.schema, self.component, self._current_token(), writable=False)
 
     def open_debug(self) -> Stash:
         """Take an existing stash over to mend it by hand: nothing is initialized or upgraded."""
@@ -138,9 +136,7 @@ class StashClient:
 
     def open_savepoint(self, bootstrap: Callable[[StashTransaction], T]) -> tuple[Stash, T]:
         """A dry run: everything works, nothing is ever committed, nobody is fenced or kept waiting."""
-        stash = SavepointStash(
-            self._session(), self._session(), self.schema, self.component, self._opened_by
-        )
+        stash = SavepointStash(self._session(), self._session(), self.schema, self.component, self._opened_by)
         try:
             return stash, stash.write(bootstrap)
         except BaseException:
@@ -186,9 +182,7 @@ class StashClient:
         self, connection: psycopg.Connection, row: FenceRow, *, writable: bool
     ) -> StashTransaction:
         heap = stored_heap(self.schema, row.heap)
-        return StashTransaction(
-            connection, self._control, heap, row, self.component, None, writable=writable
-        )
+        return StashTransaction(connection, self._control, heap, row, self.component, None, writable=writable)
 
     def _open_once(
         self, session: Session, bootstrap: Callable[[StashTransaction], T], epoch_min: int

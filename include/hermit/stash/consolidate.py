@@ -85,7 +85,9 @@ def consolidate(
     return total
 
 
-def _frontiers(stash: Stash, connection: psycopg.Connection, keep_history: bool) -> list[tuple[str, int, int]]:
+def _frontiers(
+    stash: Stash, connection: psycopg.Connection, keep_history: bool
+) -> list[tuple[str, int, int]]:
     found = connection.execute(render(_FRONTIERS, schema=stash.schema), [stash.component]).fetchall()
     result = []
     for name, collection_id, upper in found:

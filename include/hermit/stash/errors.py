@@ -121,6 +121,20 @@ class SideMissing(InvalidInput):
     hint = "create it first; `sides` lists what there is"
 
 
+class SideSealed(InvalidInput):
+    """A side table takes no more rows: it was verified, or is about to become the contents."""
+
+
+class SideIncomplete(Unavailable):
+    """Rows for a side table could not be written; this call added none."""
+
+
+class ExportGone(Unavailable):
+    """A part of an export cannot be read: the exporting transaction ended, or the connection broke."""
+
+    hint = "export again; nothing was changed"
+
+
 _NOT_RETRIED: list[tuple[type[psycopg.Error], type[HermitError], str]] = [
     (pg.DiskFull, DiskFull, "the server's disk is full"),
     (pg.QueryCanceled, StatementTimeout, "the server cancelled a statement"),
@@ -128,7 +142,9 @@ _NOT_RETRIED: list[tuple[type[psycopg.Error], type[HermitError], str]] = [
 ]
 
 
-def translate(error: psycopg.Error, where: str, redact: Callable[[str], str], *, writing: bool) -> HermitError:
+def translate(
+    error: psycopg.Error, where: str, redact: Callable[[str], str], *, writing: bool
+) -> HermitError:
     """The error of ours that says what PostgreSQL said."""
     detail = redact(" ".join(str(error).split()))
     for cause, result, what in _NOT_RETRIED:

@@ -7,7 +7,8 @@ One PostgreSQL schema per organization, `hermit_<uuid hex>`:
     data(collection_id, key, value, time, diff)                   the catalog's heap
     uppers(collection_id, upper)   sinces(collection_id, since)
     writers(writer, component, epoch, version)                    the last version that each handle wrote
-    side_parts(side, part, rows)                                  what is complete in a side table
+    side_parts(side, part, rows)                                  what is complete in a side table; the
+                                                                  part '' is the table, -1 if sealed
 
 `fence.heap` names the table that holds a component's contents. Replacing the contents writes another
 table name there: one row, MVCC like any other, so that a reader sees the old fence with the old
@@ -94,7 +95,7 @@ def render(template: str, **names: str) -> bytes:
         for name, value in names.items()
     }
     # The templates are constants of this package; psycopg's type wants a literal string.
-    return sql.SQL(template).format(**parts).as_bytes(None)  # type: ignore[arg-type]
+    return sql.SQL(template).format(**parts).as_bytes(None)
 
 
 def create_schema(schema: str) -> list[bytes]:
@@ -186,10 +187,12 @@ class Control:
             "UPDATE {schema}.uppers SET upper = moved.upper"
             " FROM unnest(%s::bigint[], %s::bigint[]) AS moved (id, upper) WHERE collection_id = moved.id"
         )
-        self.read_since = make("SELECT since FROM {schema}.sinces WHERE collection_id = %s")
-        self.set_since = make(
-            "UPDATE {schema}.sinces SET since = %s WHERE collection_id = %s AND since < %s"
+        self.set_sinces = make(
+            "UPDATE {schema}.sinces SET since = moved.since"
+            " FROM unnest(%s::bigint[], %s::bigint[]) AS moved (id, since) WHERE collection_id = moved.id"
         )
+        self.read_since = make("SELECT since FROM {schema}.sinces WHERE collection_id = %s")
+        self.set_since = make("UPDATE {schema}.sinces SET since = %s WHERE collection_id = %s AND since < %s")
 
 
 class Heap:
@@ -203,7 +206,7 @@ class Heap:
         def make(template: bytes) -> bytes:
             return template.replace(b"{source}", source).replace(b"{target}", target)
 
-        prefix = b"substr(key, 1, %d)" % KEY_PREFIX_BYTES
+        prefix = b"%d" % KEY_PREFIX_BYTES
         columns = b"(collection_id, key, value, time, diff)"
         self.insert = make(
             b"INSERT INTO {target} " + columns + b" SELECT * FROM"
@@ -220,10 +223,21 @@ class Heap:
         )
         self.rows_summed = make(summed)
         self.updates = make(b"SELECT key, value, time, diff FROM {source} AS d WHERE collection_id = %s")
+        self.everything = make(b"SELECT key, value, collection_id, diff FROM {source} AS d")
+        self.forget_key = make(
+            b"DELETE FROM {target} WHERE collection_id = %s AND substr(key, 1, "
+            + prefix
+            + b") = substr(%s::bytea, 1, "
+            + prefix
+            + b") AND key = %s"
+        )
         self.get = make(
-            b"SELECT value, sum(diff)::bigint FROM {source} AS d WHERE collection_id = %s AND "
-            + prefix + b" = substr(%s::bytea, 1, %d)" % KEY_PREFIX_BYTES
-            + b" AND key = %s GROUP BY value HAVING sum(diff) <> 0"
+            b"SELECT value, sum(diff)::bigint FROM {source} AS d WHERE collection_id = %s AND substr(key, 1, "
+            + prefix
+            + b") = substr(%s::bytea, 1, "
+            + prefix
+            + b")"
+            b" AND key = %s GROUP BY value HAVING sum(diff) <> 0"
         )
 
 

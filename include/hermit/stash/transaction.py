@@ -210,6 +210,20 @@ class StashTransaction:
         """Drop what was not sent, before a rollback."""
         self._appender.abandon()
 
+    def replace_contents(self, heap: str) -> None:
+        """Make another table the contents: all collections begin anew at their upper."""
+        places = self.places()
+        ids, sinces = [p.collection_id for p in places.values()], [p.upper for p in places.values()]
+        self.execute(self._control.set_sinces, [ids, sinces])
+        for name in list(places):
+            self._move(name, places[name].upper + 1)
+        self.new_heap = heap
+        self.dirty = True
+
+    def everything(self, heap: Heap | None = None) -> Iterator[tuple[bytes, bytes, int, int]]:
+        """All stored updates as (key, value, collection's identifier, diff); or those of a side table."""
+        return self._stream((heap or self._heap).everything, [])
+
     def ensure_collections(self, names: Iterable[str]) -> dict[str, Place]:
         """Make the collections that do not exist yet. They are empty: the contents do not change."""
         missing = [name for name in names if name not in self.places()]

@@ -1,0 +1,166 @@
+"""Bulk out: the contents as Arrow, in parts that any number of processes read at once.
+
+`export` consolidates, then opens a transaction and exports its snapshot. While that stands open, parts of
+the table, cut by `ctid` ranges, are read under the same snapshot wherever `read_range` is called: all
+parts together are the contents at one version, whatever is written meanwhile. In it every diff is +1,
+so that a part need not know the others.
+
+The way back is in `side.py` and `cutover.py`; all are imported from here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from hermit.stash.connection import Target
+from hermit.stash.consolidate import consolidate
+from hermit.stash.cutover import digests, replace_from_side
+from hermit.stash.errors import Contended, ExportGone
+from hermit.stash.fence import FenceRow, check
+from hermit.stash.handle import Stash, fence_row
+from hermit.stash.schema import control, render
+from hermit.stash.side import create_side, drop_side, seal_side, sides, write_side
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = [
+    "Export",
+    "create_side",
+    "digests",
+    "drop_side",
+    "export",
+    "read_range",
+    "replace_from_side",
+    "seal_side",
+    "sides",
+    "write_side",
+]
+
+# The exporting transaction stays open, idle, for as long as the parts are being read.
+_BEGIN_EXPORT = b"""
+BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
+SET LOCAL idle_in_transaction_session_timeout = 0;
+"""
+_ATTEMPTS_MAX = 10
+_PAGES = b"SELECT pg_relation_size(%s::regclass) / current_setting('block_size')::int"
+_ESTIMATE = b"SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = %s::regclass"
+
+
+@dataclass(frozen=True)
+class Export:
+    """What a process needs, besides the URL, to read parts of one snapshot. No secrets in it."""
+
+    snapshot: str
+    version: int
+    table: str
+    ranges: list[tuple[int, int]]
+    collections: dict[int, str]
+    rows_estimate: int
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Export:
+        fields = json.loads(text)
+        fields["ranges"] = [(low, high) for low, high in fields["ranges"]]
+        fields["collections"] = {int(number): name for number, name in fields["collections"].items()}
+        return cls(**fields)
+
+
+@contextmanager
+def export(stash: Stash, partitions: int) -> Iterator[Export]:
+    """The contents at one version, cut in `partitions` parts; valid until the context is left."""
+    connection = Target(stash.url).connect()
+    try:
+        yield _begin(stash, connection, partitions)
+    finally:
+        connection.close()
+
+
+def read_range(
+    url: str, export: Export, low: int, high: int, batch_rows: int = 65_536
+) -> pa.RecordBatchReader:
+    """One part as record batches of (collection_id int64, key binary, value binary)."""
+    import pyarrow as pa
+
+    schema = pa.schema([("collection_id", pa.int64()), ("key", pa.binary()), ("value", pa.binary())])
+    return pa.RecordBatchReader.from_batches(schema, _batches(url, export, (low, high), schema, batch_rows))
+
+
+def _batches(
+    url: str, export: Export, pages: tuple[int, int], schema: pa.Schema, batch_rows: int
+) -> Iterator[pa.RecordBatch]:
+    import adbc_driver_postgresql.dbapi as adbc
+
+    low, high = (int(page) for page in pages)
+    # A page number is an integer and the snapshot was quoted by the server; the table is an identifier.
+    query = (
+        f"SELECT collection_id, key, value FROM {export.table}"  # noqa: S608
+        f" WHERE ctid >= '({low},0)'::tid AND ctid < '({high},0)'::tid"
+    )
+    target = Target(url)
+    try:
+        with adbc.connect(url) as connection, connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            cursor.execute(f"SET TRANSACTION SNAPSHOT {_literal(export.snapshot)}")
+            cursor.execute(query)
+            for batch in cursor.fetch_record_batch():
+                for start in range(0, batch.num_rows, batch_rows):
+                    part = batch.slice(start, batch_rows)
+                    yield type(part).from_arrays(part.columns, schema=schema)
+    except adbc.Error as error:
+        detail = target.redact(" ".join(str(error).split()))
+        raise ExportGone(f"a part of {export.table} could not be read: {detail}") from None
+
+
+def _begin(stash: Stash, connection: psycopg.Connection, partitions: int) -> Export:
+    statements = control(stash.schema)
+    for _ in range(_ATTEMPTS_MAX):
+        consolidate(stash)
+        connection.execute(_BEGIN_EXPORT)
+        row = check(stash.token, fence_row(connection, statements.read_fence, stash.component), stash.where)
+        work = render("SELECT EXISTS (SELECT 1 FROM {schema}.{heap} WHERE diff <> 1)", **_names(stash, row))
+        if not _one(connection, work):
+            return _describe(stash, connection, row, partitions)
+        # A writer got in between: consolidate again.
+        connection.execute(b"ROLLBACK")
+    raise Contended(f"{stash.where}: no consolidated moment in {_ATTEMPTS_MAX} attempts")
+
+
+def _describe(stash: Stash, connection: psycopg.Connection, row: FenceRow, partitions: int) -> Export:
+    table = render("{schema}.{heap}", **_names(stash, row))
+    # The size is read after the snapshot was taken: every row that it shows is on a page below it.
+    pages = _one(connection, _PAGES, table)
+    found = connection.execute(control(stash.schema).collections, [stash.component]).fetchall()
+    step = max(1, -(-pages // partitions))
+    return Export(
+        snapshot=_one(connection, b"SELECT pg_export_snapshot()"),
+        version=row.version,
+        table=table.decode(),
+        ranges=[(low, min(low + step, pages)) for low in range(0, pages, step)],
+        collections={collection_id: name for name, collection_id, _ in found},
+        rows_estimate=_one(connection, _ESTIMATE, table),
+    )
+
+
+def _names(stash: Stash, row: FenceRow) -> dict[str, str]:
+    return {"schema": stash.schema, "heap": row.heap}
+
+
+def _one(connection: psycopg.Connection, query: bytes, *parameters: bytes) -> Any:
+    found = connection.execute(query, [parameter.decode() for parameter in parameters]).fetchone()
+    return None if found is None else found[0]
+
+
+def _literal(text: str) -> str:
+    from psycopg import sql
+
+    return sql.Literal(text).as_string(None)

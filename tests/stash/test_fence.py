@@ -1,0 +1,159 @@
+"""The fence: who may read and write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import UUID
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from hermit.errors import Fenced, NotInitialized
+from hermit.rows import Row
+from hermit.stash import Stash, StashClient, StashTransaction, Token
+from hermit.stash.errors import SchemaReplaced
+
+from .conftest import ClosingClient, nothing
+
+ROW = Row("items", b"key", b"value")
+
+
+def add_row(transaction: StashTransaction) -> None:
+    transaction.append([(ROW, 1)])
+
+
+def raw(client: StashClient, statement: str) -> list[tuple[object, ...]]:
+    """What somebody at psql sees or does."""
+    with psycopg.connect(client.url, autocommit=True) as connection:
+        cursor = connection.execute(sql.SQL(statement).format(schema=sql.Identifier(client.schema)))
+        return cursor.fetchall() if cursor.description else []
+
+
+@pytest.mark.row("M-12")
+@pytest.mark.row("D-18")
+def test_each_open_takes_the_next_epoch_and_stores_it(client: StashClient) -> None:
+    epochs = [client.open(nothing)[0].epoch for _ in range(3)]
+    assert epochs == [1, 2, 3]
+    assert raw(client, "select epoch from {schema}.fence") == [(3,)]
+
+
+def test_an_open_never_goes_below_its_lower_bound(client: StashClient) -> None:
+    assert client.open(nothing, epoch_min=7)[0].epoch == 7
+    assert client.open(nothing, epoch_min=3)[0].epoch == 8
+
+
+@pytest.mark.row("M-13")
+@pytest.mark.row("M-14")
+@pytest.mark.row("M-16")
+def test_an_open_fences_every_earlier_handle_for_reads_and_writes(client: StashClient) -> None:
+    first, second, third = (client.open(nothing)[0] for _ in range(3))
+    for handle in (first, second):
+        for operation in (lambda h: h.write(add_row), lambda h: h.read(nothing), lambda h: h.confirm()):
+            with pytest.raises(Fenced) as caught:
+                operation(handle)
+            assert (caught.value.epoch, caught.value.current) == (handle.epoch, 3)
+            assert not isinstance(caught.value, SchemaReplaced)
+    assert raw(client, "select * from {schema}.data") == []
+    third.write(add_row)
+    assert third.read(lambda t: list(t.rows("items"))) == [(b"key", b"value")]
+
+
+@pytest.mark.row("M-11")
+def test_a_reader_is_fenced_by_the_next_open(client: StashClient, stash: Stash) -> None:
+    reader = client.open_read_only()
+    assert reader.epoch == stash.epoch
+    client.open(nothing)
+    with pytest.raises(Fenced):
+        reader.read(nothing)
+
+
+@pytest.mark.row("M-15")
+def test_a_stored_epoch_that_went_down_fails_the_handle_as_well(client: StashClient) -> None:
+    stash = client.open(nothing, epoch_min=5)[0]
+    raw(client, "update {schema}.fence set epoch = 4")
+    with pytest.raises(SchemaReplaced) as caught:
+        stash.confirm()
+    assert (caught.value.epoch, caught.value.current) == (5, 4)
+
+
+def test_a_schema_created_again_under_a_live_handle_is_told_by_its_nonce(client: StashClient) -> None:
+    stash = client.open(nothing)[0]
+    raw(client, "drop schema {schema} cascade")
+    with pytest.raises(SchemaReplaced) as caught:
+        stash.read(nothing)
+    assert caught.value.current is None
+    assert client.open(nothing)[0].epoch == stash.epoch
+    for operation in (stash.confirm, lambda: stash.write(add_row), lambda: stash.read(nothing)):
+        with pytest.raises(SchemaReplaced):
+            operation()
+    assert raw(client, "select * from {schema}.data") == []
+
+
+def test_a_writer_that_is_fenced_while_it_works_cannot_commit(client: StashClient, stash: Stash) -> None:
+    attempts = []
+
+    def body(transaction: StashTransaction) -> None:
+        add_row(transaction)
+        if not attempts:
+            client.open(nothing)
+        attempts.append(transaction)
+
+    with pytest.raises(Fenced):
+        stash.write(body)
+    assert len(attempts) == 1
+    assert raw(client, "select * from {schema}.data") == []
+
+
+def test_a_failing_bootstrap_changes_nothing_and_fences_nobody(client: StashClient) -> None:
+    def fail(transaction: StashTransaction) -> None:
+        add_row(transaction)
+        raise LookupError("cannot upgrade")
+
+    with pytest.raises(LookupError):
+        client.open(fail)
+    assert client.fence() is None
+    leader = client.open(add_row)[0]
+    before = leader.confirm()
+    with pytest.raises(LookupError):
+        client.open(fail)
+    assert leader.confirm() == before
+
+
+def test_opening_alone_leaves_the_version_and_writing_raises_it_once(client: StashClient) -> None:
+    stash = client.open(add_row)[0]
+    assert stash.confirm().version == 1
+    stash = client.open(nothing)[0]
+    assert stash.confirm().version == 1
+    stash.write(lambda t: (t.append([(ROW, -1)]), t.append([(Row("roles", b"", b""), 1)])))
+    assert stash.confirm().version == 2
+    stash.write(nothing)
+    assert stash.confirm().version == 2
+
+
+def test_a_token_goes_on_in_another_process_until_it_is_fenced(client: StashClient, stash: Stash) -> None:
+    token = Token.from_json(stash.token.to_json())
+    with client.resume(token) as resumed:
+        resumed.write(add_row)
+        assert stash.read(lambda t: t.get("items", b"key")) == b"value"
+        client.open(nothing)
+        with pytest.raises(Fenced):
+            resumed.write(add_row)
+
+
+def test_nothing_can_be_opened_to_read_or_to_mend_before_the_first_open(client: StashClient) -> None:
+    for opening in (client.open_read_only, client.open_debug):
+        with pytest.raises(NotInitialized):
+            opening()
+    assert client.fence() is None
+
+
+def test_two_organizations_in_one_database_do_not_see_each_other(
+    connect: Callable[..., ClosingClient],
+) -> None:
+    one, two = (connect(organization=UUID(int=n)) for n in (1, 2))
+    handle = one.open(add_row)[0]
+    assert not two.is_initialized()
+    two.open(nothing)
+    assert handle.confirm().epoch == 1
+    assert two.open_read_only().read(lambda t: t.collections()) == {}
