@@ -17,6 +17,9 @@ from typer import core, main
 from hermit import __version__
 
 
+_USAGE_ERROR: type[Any] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "UsageError")
+
+
 class _Entry(NamedTuple):
     module: str
     help: str
@@ -71,7 +74,7 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(invoke_without_command=True, no_args_is_help=True)
+@app.callback()
 def _root(
     version: bool = typer.Option(
         False, "--version", callback=_print_version, is_eager=True, help="Print the version."
@@ -81,16 +84,29 @@ def _root(
 
 
 def run() -> None:
-    """Run the command line and turn errors of ours into a line and an exit code."""
+    """Run the command line and turn errors of ours, and of the user, into a line and an exit code."""
     from hermit.errors import HermitError, InvalidInput
 
     try:
-        app(prog_name="hermit")
+        code = app(sys.argv[1:] or ["--help"], prog_name="hermit", standalone_mode=False)
     except HermitError as error:
-        line = f"hermit: {error.message}" + (f"; {error.hint}" if error.hint else "")
-        print(" ".join(line.split()), file=sys.stderr)
+        _complain(f"{error.message}; {error.hint}" if error.hint else error.message)
         sys.exit(2 if isinstance(error, InvalidInput) else 1)
-    except KeyboardInterrupt:
+    except _USAGE_ERROR as error:
+        _complain(f"{error.format_message()} (see {_path(error)} --help)")
+        sys.exit(2)
+    except (KeyboardInterrupt, typer.Abort):
         sys.exit(130)
     except BrokenPipeError:
+        # Whoever read our output has seen enough; what is left to flush has nowhere to go.
+        sys.stdout = None  # type: ignore[assignment]
         sys.exit(0)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _complain(message: str) -> None:
+    print(f"hermit: {' '.join(message.split())}", file=sys.stderr)
+
+
+def _path(error: Any) -> str:
+    return error.ctx.command_path if error.ctx is not None else "hermit"

@@ -1,0 +1,86 @@
+"""The commands of the README, through a real Airflow, Spark, PostgreSQL and Delta table."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = [pytest.mark.slow, pytest.mark.airflow, pytest.mark.timeout(900)]
+
+
+class Machine:
+    """A home of its own, as on a machine that never saw Hermit."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("HERMIT_")}
+        self.environment = {**inherited, "HERMIT_HOME": str(home)}
+        # Spark's jars were fetched before the tests; their home is the run's.
+        home.mkdir()
+        (home / "jars").symlink_to(Path(os.environ["HERMIT_HOME"]) / "jars")
+
+    def hermit(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [_ROOT / "hermit", *arguments], capture_output=True, text=True, check=False, env=self.environment
+        )
+
+    def must(self, *arguments: str) -> str:
+        result = self.hermit(*arguments)
+        log = self.home / "airflow" / "logs" / f"{arguments[0]}_catalog.log"
+        tail = log.read_text()[-4000:] if log.exists() else ""
+        assert result.returncode == 0, f"{result.stderr}\n{tail}"
+        return result.stdout
+
+    def status(self) -> dict[str, Any]:
+        return dict(json.loads(self.must("status", "--json")))
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    machine = Machine(tmp_path / "home")
+    yield machine
+    machine.hermit("down")
+
+
+def test_a_catalog_goes_there_and_back_and_there_again(machine: Machine) -> None:
+    machine.must("migrate")
+    first = machine.status()
+    assert first["source_of_truth"] == "persist"
+    assert first["stash"]["tombstone"] is True
+    assert first["stash"]["digest"] == first["persist"]["digest"]
+    assert first["stash"]["rows"] > 1000
+
+    assert "nothing to do" in machine.must("migrate")
+    machine.must("rollback")
+    back = machine.status()
+    assert (back["source_of_truth"], back["stash"]["tombstone"]) == ("stash", False)
+    assert back["stash"]["digest"] == first["persist"]["digest"]
+
+    assert "nothing to do" in machine.must("rollback")
+    before = machine.status()
+    assert "dry run passed" in machine.must("migrate", "--dry-run")
+    assert machine.status() == before
+    machine.must("migrate", "--protocol", "double")
+    again = machine.status()
+    assert (again["source_of_truth"], again["protocol"]) == ("persist", "double")
+    assert again["persist"]["digest"] == first["persist"]["digest"]
+    assert not [path for path in (machine.home / "shards").iterdir() if path.name.startswith(".")]
+
+
+def test_a_running_airflow_is_used_when_there_is_one(machine: Machine) -> None:
+    started = machine.must("up")
+    assert "http://127.0.0.1:" in started
+    assert "admin / " in started
+    machine.must("migrate")
+    assert machine.status()["source_of_truth"] == "persist"
+    assert "stopped" in machine.must("down")
+    assert machine.status()["source_of_truth"] == "persist"
+    assert "nothing was running" in machine.must("down")

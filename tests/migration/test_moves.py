@@ -1,0 +1,171 @@
+"""Moves over real stores, step by step: there, back, again, and killed after every step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from hermit.digest import Digest
+from hermit.formats.generate import rows
+from hermit.migration.load import load_rows
+from hermit.migration.protocol import SINGLE, Direction, Step
+from hermit.migration.stores import Stores
+from tests.migration.driver import Crash, move, stores_for, truth
+
+MIGRATE, ROLLBACK = Direction.MIGRATE, Direction.ROLLBACK
+PROTOCOLS = ["single", "double"]
+
+
+@pytest.fixture
+def stores(database_url: str, tmp_path: Path, organization_id: UUID) -> Stores:
+    """A stash with a generated catalog, and a shard that does not exist yet."""
+    stores = stores_for(database_url, str(tmp_path / "shards"), organization_id)
+    load_rows(stores, rows(200, 7))
+    return stores
+
+
+@pytest.mark.row("M-1", "M-22", "M-29", "M-35", "M-38", "M-39", "M-41", "M-43")
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_there_and_back_and_there_again_keeps_every_row(stores: Stores, protocol: str) -> None:
+    _, digest = truth(stores)
+    assert digest.rows > 200
+    for direction, store in ((MIGRATE, "persist"), (ROLLBACK, "stash"), (MIGRATE, "persist")):
+        assert move(stores, direction, protocol).decision.next == Step.SNAPSHOT
+        assert truth(stores) == (store, digest)
+        assert move(stores, direction, protocol).decision.next == "nothing_to_do"
+        assert truth(stores) == (store, digest)
+
+
+@pytest.mark.row("M-21", "M-27")
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_every_move_raises_both_epochs_above_all_before(stores: Stores, protocol: str) -> None:
+    highest = 0
+    for direction in (MIGRATE, MIGRATE, ROLLBACK, ROLLBACK, MIGRATE):
+        move(stores, direction, protocol)
+        epochs = {stores.stash.epoch() or 0, stores.persist.epoch() or 0}
+        assert min(epochs) > highest
+        highest = max(epochs)
+
+
+@pytest.mark.row("M-28", "M-37")
+def test_rolling_back_what_never_moved_changes_nothing_but_epochs(stores: Stores) -> None:
+    before = truth(stores)
+    assert move(stores, ROLLBACK).decision.next == "nothing_to_do"
+    assert truth(stores) == before
+    assert stores.stash.tombstone() is None
+
+
+@pytest.mark.row("M-8", "M-9", "M-30")
+def test_the_tombstone_is_absent_then_true_then_false(stores: Stores) -> None:
+    assert stores.stash.tombstone() is None
+    move(stores, MIGRATE)
+    assert stores.stash.config("tombstone") == 1
+    move(stores, ROLLBACK)
+    assert stores.stash.config("tombstone") == 0
+
+
+def _crash_steps(direction: Direction) -> list[Step]:
+    return [step for step in SINGLE.plans[direction].steps if step is not Step.SET_TOMBSTONE]
+
+
+def _crashed(stores: Stores, direction: Direction, protocol: str, step: Step) -> None:
+    with pytest.raises(Crash):
+        move(stores, direction, protocol, crash_after=step)
+
+
+@pytest.mark.row("M-25", "M-26", "M-32", "M-36")
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("step", _crash_steps(MIGRATE))
+def test_a_first_migration_that_dies_leaves_the_stash_the_truth_and_can_be_run_again(
+    stores: Stores, protocol: str, step: Step
+) -> None:
+    before = truth(stores)
+    _crashed(stores, MIGRATE, protocol, step)
+    assert truth(stores) == before
+    move(stores, MIGRATE, protocol)
+    assert truth(stores) == ("persist", before[1])
+
+
+@pytest.mark.row("M-34", "M-42")
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("step", _crash_steps(MIGRATE))
+def test_a_repeated_migration_that_dies_leaves_the_stash_the_truth(
+    stores: Stores, protocol: str, step: Step
+) -> None:
+    move(stores, MIGRATE, protocol)
+    move(stores, ROLLBACK, protocol)
+    before = _changed(stores)
+    _crashed(stores, MIGRATE, protocol, step)
+    assert truth(stores) == before
+    move(stores, ROLLBACK, protocol)
+    assert truth(stores) == before
+    move(stores, MIGRATE, protocol)
+    assert truth(stores) == ("persist", before[1])
+
+
+@pytest.mark.row("M-33", "M-40")
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("step", _crash_steps(ROLLBACK))
+def test_a_rollback_that_dies_before_its_cut_over_leaves_persist_the_truth(
+    stores: Stores, protocol: str, step: Step
+) -> None:
+    move(stores, MIGRATE, protocol)
+    before = _changed(stores)
+    _crashed(stores, ROLLBACK, protocol, step)
+    # Under one tombstone, replacing the stash's contents is the cut-over.
+    cut_over = protocol == "single" and step is Step.REPLACE
+    assert truth(stores) == ("stash" if cut_over else "persist", before[1])
+    move(stores, ROLLBACK, protocol)
+    assert truth(stores) == ("stash", before[1])
+
+
+def _changed(stores: Stores) -> tuple[str, Digest]:
+    """Write to whichever store is the truth, and give the truth."""
+    store = stores.protocol().truth(stores.tombstones()).store.value
+    unopened = {"stash": stores.stash, "persist": stores.persist}[store]
+    _, before = truth(stores)
+    with unopened.open() as catalog:
+        catalog.set_system_configuration("max_tables", "17")
+        catalog.set_setting("changed", store)
+    after = truth(stores)
+    assert after[1] != before
+    return after
+
+
+@pytest.mark.row("M-24")
+def test_what_a_crashed_attempt_left_in_persist_is_replaced_not_merged(stores: Stores) -> None:
+    _crashed(stores, MIGRATE, "single", Step.REPLACE)
+    before = _changed(stores)
+    move(stores, MIGRATE)
+    assert truth(stores) == ("persist", before[1])
+
+
+def test_a_staged_snapshot_is_used_again_exactly_while_the_contents_have_not_changed(stores: Stores) -> None:
+    _crashed(stores, MIGRATE, "single", Step.SNAPSHOT)
+    _crashed(stores, MIGRATE, "single", Step.CHECK_TOMBSTONE)
+    run = move(stores, MIGRATE)
+    assert (run.decision.next, run.decision.reused) == (Step.REPLACE, True)
+    move(stores, ROLLBACK)
+    _crashed(stores, MIGRATE, "single", Step.SNAPSHOT)
+    _changed(stores)
+    assert move(stores, MIGRATE).decision.next == Step.SNAPSHOT
+
+
+def test_when_only_the_tombstone_is_missing_the_run_goes_on_at_verify(stores: Stores) -> None:
+    _crashed(stores, MIGRATE, "single", Step.REPLACE)
+    assert move(stores, MIGRATE).decision.next == Step.VERIFY
+    assert truth(stores)[0] == "persist"
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_a_settled_catalog_may_change_its_protocol(stores: Stores, back: bool) -> None:
+    before = truth(stores)
+    for protocol in ("single", "double", "single"):
+        move(stores, MIGRATE, protocol)
+        assert truth(stores) == ("persist", before[1])
+        assert stores.protocol().name == protocol
+        if back:
+            move(stores, ROLLBACK, protocol)
+            assert truth(stores) == before
