@@ -222,7 +222,9 @@ class Heap:
             b" AND time <= %s GROUP BY key, value HAVING sum(diff) <> 0"
         )
         self.rows_summed = make(summed)
-        self.updates = make(b"SELECT key, value, time, diff FROM {source} AS d WHERE collection_id = %s")
+        self.updates = make(
+            b"SELECT key, value, time, diff FROM {source} AS d WHERE collection_id = %s AND time >= %s"
+        )
         self.everything = make(b"SELECT key, value, collection_id, diff FROM {source} AS d")
         self.forget_key = make(
             b"DELETE FROM {target} WHERE collection_id = %s AND substr(key, 1, "

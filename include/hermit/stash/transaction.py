@@ -99,12 +99,12 @@ class StashTransaction:
         arguments = [place.collection_id, TIME_MAX if as_of is None else as_of]
         return self._expand(collection, self._stream(self._heap.rows_summed, arguments))
 
-    def updates(self, collection: str) -> Iterator[Update]:
-        """The stored updates, in no particular order."""
+    def updates(self, collection: str, *, lower: int = 0) -> Iterator[Update]:
+        """The stored updates at or after a time, in no particular order."""
         place = self.places().get(collection)
         if place is None:
             return iter(())
-        stream = self._stream(self._heap.updates, [place.collection_id])
+        stream = self._stream(self._heap.updates, [place.collection_id, lower])
         return (Update(collection, key, value, time, diff) for key, value, time, diff in stream)
 
     def get(self, collection: str, key: bytes) -> bytes | None:

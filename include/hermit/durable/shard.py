@@ -1,0 +1,212 @@
+"""The shard: a persist location as the catalog uses it, and one opener's place in it.
+
+The 18 kinds, the fence and `contents` are collections of one location with one timeline: every commit
+appends at the common upper T and moves all uppers to T + 1. `contents` has no rows: its upper moves only
+with commits that change the contents, and so is the version that tells whether they changed.
+
+Who appends must name the upper that it expects, so that a newer opener, having appended its fence, cuts
+off every older one: there is no lock to hold, and none to lose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from hermit.durable import fence as fences
+from hermit.durable.bootstrap import Pairs
+from hermit.durable.contents import FENCE, MOVED
+from hermit.durable.errors import ConcurrentChange
+from hermit.durable.fence import Fence
+from hermit.durable.store import Commit, Position, RowChange
+from hermit.errors import CorruptData
+from hermit.persist import PersistClient
+from hermit.persist.errors import CommitConflict, UpperMismatch
+from hermit.rows import Row, Update
+
+if TYPE_CHECKING:
+    from hermit.persist.commit import DataFile, StagedFile
+    from hermit.persist.state import State
+
+STORE = "persist"
+VERSION = "contents"
+_TIMED = (*MOVED, FENCE)
+
+Records = dict[str, list[tuple[bytes, bytes, int, int]]]
+
+
+class Shard:
+    """A location, read and appended to as one timeline."""
+
+    def __init__(self, location: str, storage_options: dict[str, str] | None = None) -> None:
+        self.client = PersistClient.open(location, mode="rw", storage_options=storage_options)
+        self.location = location
+        self._storage_options = storage_options
+
+    def rows(self, collection: str, upper: int) -> list[tuple[bytes, bytes]]:
+        """The live rows of a collection just before this upper."""
+        rows: list[tuple[bytes, bytes]] = []
+        batches = self.client.snapshot_arrow([collection], upper - 1) if upper else iter(())
+        for batch in batches:
+            if batch.column("diff").to_numpy().max(initial=1) > 1:
+                raise CorruptData(f"{collection} in {self.location} holds a row twice", collection=collection)
+            rows.extend(zip(batch.column("key").to_pylist(), batch.column("value").to_pylist(), strict=True))
+        return rows
+
+    def updates(self, state: State, collections: Sequence[str], lower: int = 0) -> Iterator[Update]:
+        """The stored updates at or after a time."""
+        for file in state.files(collections):
+            if file.time_max >= lower:
+                yield from self._updates_in(file, lower)
+
+    def _updates_in(self, file: DataFile, lower: int) -> Iterator[Update]:
+        from hermit.persist.batch import read_file
+        from hermit.persist.frontier import time_from_long
+
+        table = read_file(self.location, file, storage_options=self._storage_options)
+        columns = [table[name].to_pylist() for name in ("key", "value", "time", "diff")]
+        for key, value, stored, diff in zip(*columns, strict=True):
+            time = time_from_long(stored)
+            if time >= lower:
+                yield Update(file.collection, key, value, time, diff)
+
+    def fence(self, upper: int) -> Fence | None:
+        """Who had opened the catalog last, just before this upper."""
+        return fences.find(self.rows(FENCE, upper))
+
+    def append(self, position: Position, upper: int, changes: Iterable[RowChange], fence: Records) -> State:
+        """Append at the common upper, if it still is the upper, and move it by one."""
+        records: Records = dict(fence)
+        for row, diff in changes:
+            records.setdefault(row.collection, []).append((row.key, row.value, upper, diff))
+        expected, new_upper = dict.fromkeys(_TIMED, upper), dict.fromkeys(_TIMED, upper + 1)
+        if len(records) > len(fence):
+            expected[VERSION], new_upper[VERSION] = position.time, upper + 1
+        return self.client.compare_and_append(records, expected=expected, new_upper=new_upper)
+
+    def replace(self, version: int, upper: int, files: Sequence[StagedFile], own: Sequence[Row]) -> State:
+        """Make the files all contents, beside the rows that are this store's own."""
+        records: Records = {}
+        for row in own:
+            records.setdefault(row.collection, []).append((row.key, row.value, upper, +1))
+        return self.client.replace_with_batch(
+            files,
+            collections=MOVED,
+            version=version,
+            updates=records,
+            new_upper=dict.fromkeys((*_TIMED, VERSION), upper + 1),
+        )
+
+
+def fence_records(upper: int, stored: Fence | None, fence: Fence) -> Records:
+    """Retract the fence that is stored, whatever anybody remembers, and write the next."""
+    records = [(fences.KEY, fence.encode(), upper, +1)]
+    if stored is not None:
+        records.append((fences.KEY, stored.encode(), upper, -1))
+    return {FENCE: records}
+
+
+def upper_of(state: State) -> int:
+    """The common upper; 0 for a shard that nobody opened."""
+    return state.upper(FENCE)
+
+
+def position_of(state: State) -> Position:
+    """Where the contents are in this state."""
+    version = state.upper(VERSION)
+    return Position(version, version, state.table_id)
+
+
+class ShardStore:
+    """One opener's place in a shard."""
+
+    name = STORE
+
+    def __init__(self, shard: Shard, state: State, fence: Fence) -> None:
+        self._shard = shard
+        self._state = state
+        self._fence = fence
+
+    @property
+    def epoch(self) -> int:
+        return self._fence.epoch
+
+    @property
+    def nonce(self) -> str:
+        return self._fence.nonce
+
+    @property
+    def position(self) -> Position:
+        """Where the contents were when this opener last looked."""
+        return position_of(self._state)
+
+    def check(self) -> Position:
+        """One call to the store if nobody committed; otherwise a look at who did."""
+        if not self._shard.client.is_current(self._state.version):
+            state = self._shard.client.state()
+            if upper_of(state) != upper_of(self._state) or state.table_id != self._state.table_id:
+                self._compare(state)
+            self._state = state
+        return self.position
+
+    def confirm(self) -> None:
+        self._state = self._shard.client.state()
+        self._compare(self._state)
+
+    def read(self, collections: Sequence[str]) -> tuple[Position, Mapping[str, Pairs]]:
+        position, upper = self.check(), upper_of(self._state)
+        return position, {name: self._shard.rows(name, upper) for name in collections}
+
+    def commits_since(self, position: Position) -> tuple[Position, list[Commit]] | None:
+        now, state = self.check(), self._state
+        merged = any(state.since(name) >= position.time for name in MOVED)
+        if merged or now.lineage != position.lineage:
+            return None
+        times: dict[int, list[Update]] = {}
+        for update in self._shard.updates(state, MOVED, position.time):
+            times.setdefault(update.time, []).append(update)
+        return now, [Commit(time, times[time]) for time in sorted(times)]
+
+    def updates(self) -> Iterable[Update]:
+        self.check()
+        return self._shard.updates(self._state, MOVED)
+
+    def commit(self, position: Position, changes: Sequence[RowChange]) -> Position:
+        if position != self.position:
+            raise self._changed()
+        try:
+            self._state = self._shard.append(position, upper_of(self._state), changes, {})
+        except (UpperMismatch, CommitConflict) as conflict:
+            self.check()
+            raise self._changed() from conflict
+        return self.position
+
+    def replace(self, files: Sequence[StagedFile], own: Sequence[Row]) -> None:
+        """Other contents take the place of all there are, in one commit."""
+        while True:
+            before = self.check()
+            state = self._state
+            try:
+                self._state = self._shard.replace(state.version, upper_of(state), files, own)
+            except CommitConflict as conflict:
+                # A compaction moves the version and nothing else: then, and only then, once more.
+                if self.check() != before:
+                    raise self._changed() from conflict
+            else:
+                return
+
+    def close(self) -> None:
+        """A shard is not held."""
+
+    def _compare(self, state: State) -> None:
+        self._fence.check(self._shard.fence(upper_of(state)), f"persist catalog in {self._shard.location}")
+
+    def _changed(self) -> ConcurrentChange:
+        return ConcurrentChange(
+            f"the persist catalog in {self._shard.location} was changed by another holder of this token"
+        )
+
+
+def frontiers(state: State) -> dict[str, Any]:
+    """What `status` shows of a shard."""
+    return {"upper": upper_of(state), "since": state.since(MOVED[0]), "delta_version": state.version}

@@ -1,0 +1,241 @@
+"""The catalog on the stash: one transaction per open, per commit and per read.
+
+The stash gives every collection times of its own. The catalog lays one timeline over them: a commit
+appends to whatever it touches at the largest upper of all, so that commits are ordered by time across
+collections, and a handle that is behind reads just what came later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from hermit.durable.bootstrap import OpenRequest, Outcome, Pairs, bootstrap, read_config
+from hermit.durable.contents import CONFIG, MOVED
+from hermit.durable.errors import ConcurrentChange
+from hermit.durable.opener import opener
+from hermit.durable.state import CACHED, CatalogState
+from hermit.durable.store import Commit, Position, RowChange, Store
+from hermit.durable.token import FenceToken
+from hermit.durable.unopened import Unopened, VacantStore, closed_on_error
+from hermit.errors import InvalidInput
+from hermit.formats import config
+from hermit.rows import Row, Update
+from hermit.stash import Stash, StashClient, StashTransaction, Token
+
+STORE = "stash"
+
+
+def position_of(transaction: StashTransaction) -> Position:
+    """Where the contents are, as this transaction sees them."""
+    uppers = [place.upper for place in transaction.places().values()]
+    return Position(transaction.fence.version, max(uppers, default=0), transaction.row.heap)
+
+
+class StashStore:
+    """One opener's hold on the stash."""
+
+    name = STORE
+
+    def __init__(self, stash: Stash, position: Position) -> None:
+        self.stash = stash
+        self._position = position
+
+    @property
+    def epoch(self) -> int:
+        return self.stash.epoch
+
+    @property
+    def nonce(self) -> str:
+        return self.stash.token.nonce.hex()
+
+    @property
+    def position(self) -> Position:
+        """Where the contents were when this opener last looked."""
+        return self._position
+
+    def check(self) -> Position:
+        """One round trip if nobody committed."""
+        if self.stash.confirm().version != self._position.version:
+            self._position = self.stash.read(position_of)
+        return self._position
+
+    def confirm(self) -> None:
+        self.stash.confirm()
+
+    def read(self, collections: Sequence[str]) -> tuple[Position, Mapping[str, Pairs]]:
+        def body(transaction: StashTransaction) -> tuple[Position, Mapping[str, Pairs]]:
+            rows = {name: list(transaction.rows(name)) for name in collections}
+            return position_of(transaction), rows
+
+        return self.stash.read(body)
+
+    def commits_since(self, position: Position) -> tuple[Position, list[Commit]] | None:
+        def body(transaction: StashTransaction) -> tuple[Position, list[Commit]] | None:
+            now = position_of(transaction)
+            moved = [name for name in MOVED if transaction.upper(name) > position.time]
+            merged = any(transaction.since(name) >= position.time for name in moved)
+            if merged or now.lineage != position.lineage:
+                return None
+            times: dict[int, list[Update]] = {}
+            for name in moved:
+                for update in transaction.updates(name, lower=position.time):
+                    times.setdefault(update.time, []).append(update)
+            return now, [Commit(time, times[time]) for time in sorted(times)]
+
+        return self.stash.read(body)
+
+    def updates(self) -> Iterable[Update]:
+        return self.stash.read(
+            lambda transaction: [update for name in MOVED for update in transaction.updates(name)]
+        )
+
+    def commit(self, position: Position, changes: Sequence[RowChange]) -> Position:
+        def body(transaction: StashTransaction) -> None:
+            if position_of(transaction) != position:
+                raise ConcurrentChange(f"the {self.stash.where} was changed by another holder of this token")
+            append(transaction, changes, position.time)
+
+        self.stash.write(body)
+        self._position = Position(position.version + 1, position.time + 1, position.lineage)
+        return self._position
+
+    def close(self) -> None:
+        self.stash.close()
+
+
+def append(transaction: StashTransaction, changes: Sequence[RowChange], time: int) -> None:
+    """Append on the catalog's timeline: no collection's updates come before those of a former commit."""
+    for collection in dict.fromkeys(row.collection for row, _ in changes):
+        if transaction.upper(collection) < time:
+            transaction.seal(collection, time)
+    transaction.append(changes)
+
+
+class StashCatalog(CatalogState):
+    """The catalog, opened on the stash."""
+
+    _store: StashStore
+
+    def __init__(self, store: StashStore, **fields: Any) -> None:
+        super().__init__(store, **fields)
+
+    @property
+    def stash(self) -> Stash:
+        """The handle below, for bulk work."""
+        return self._store.stash
+
+    def replace_from_side(self, side: str, *, config: Mapping[str, int | None] | None = None) -> None:
+        """Make a side table the contents, in one fenced transaction that does not depend on its size.
+
+        The store's own config stays as it is, except for what is given: None removes an entry.
+        """
+        from hermit.stash.bulk import replace_from_side
+
+        self._must_be_usable()
+        self._must_be_writable()
+        with self._noting_fence():
+            replace_from_side(self.stash, side, config=dict(config or {}))
+        self._synchronize()
+
+
+class _Opening(NamedTuple):
+    outcome: Outcome
+    position: Position
+    rows: Mapping[str, Pairs]
+
+
+class _Contents:
+    """The contents inside the transaction that opens the stash."""
+
+    def __init__(self, transaction: StashTransaction) -> None:
+        self._transaction = transaction
+        self._time = position_of(transaction).time
+
+    def rows(self, collection: str) -> Pairs:
+        return self._transaction.rows(collection)
+
+    def write(self, changes: Iterable[tuple[Row, int]]) -> None:
+        append(self._transaction, list(changes), self._time)
+
+
+class UnopenedStashCatalog(Unopened):
+    """The catalog on the stash, before it is opened."""
+
+    def __init__(self, stash_url: str, organization_id: UUID, boot_ts: int) -> None:
+        super().__init__(STORE, boot_ts)
+        self.client = StashClient(stash_url, organization_id, opened_by=opener())
+
+    @property
+    def identity(self) -> str:
+        """Which stash this is, also after another one took its place."""
+        fence = self.client.fence()
+        return f"{self.client.organization_id} {fence.nonce.hex() if fence else ''}"
+
+    def epoch(self) -> int | None:
+        fence = self.client.fence()
+        return fence.epoch if fence is not None and fence.epoch else None
+
+    def open(
+        self,
+        *,
+        epoch_min: int = 1,
+        deploy_generation: int | None = None,
+        clear_tombstone: bool = False,
+        preload: bool = True,
+    ) -> StashCatalog:
+        request = OpenRequest(self._boot_ts, deploy_generation, clear_tombstone)
+
+        def body(transaction: StashTransaction) -> _Opening:
+            outcome = bootstrap(_Contents(transaction), request)
+            rows = {name: dict(transaction.rows(name)).items() for name in _loaded(preload)}
+            version, time, lineage = position_of(transaction)
+            return _Opening(outcome, Position(version + transaction.dirty, time, lineage), rows)
+
+        stash, opening = self.client.open(body, epoch_min=epoch_min)
+        store = StashStore(stash, opening.position)
+        return self._opened(store, opening.rows, opening.outcome.deploy_generation)
+
+    def resume(self, token: FenceToken, *, preload: bool = False) -> StashCatalog:
+        with closed_on_error(self._held(self.client.resume(_stash_token(token)))) as store:
+            _, rows = store.read(_loaded(preload))
+            self._check_format(read_config(rows[CONFIG]).get(config.USER_VERSION))
+            return self._opened(store, rows, token.deploy_generation)
+
+    def _opened(
+        self, store: StashStore, rows: Mapping[str, Pairs], deploy_generation: int | None
+    ) -> StashCatalog:
+        return StashCatalog(
+            store,
+            position=store.position,
+            boot_ts=self._boot_ts,
+            deploy_generation=deploy_generation,
+            rows=rows,
+        )
+
+    def _stored_config(self) -> dict[str, int]:
+        return self.client.config()
+
+    def _reader(self) -> Store:
+        if self.epoch() is None:
+            return VacantStore(STORE, lambda: self.epoch() is not None)
+        return self._held(self.client.open_read_only())
+
+    def _held(self, stash: Stash) -> StashStore:
+        try:
+            return StashStore(stash, stash.read(position_of))
+        except BaseException:
+            stash.close()
+            raise
+
+
+def _loaded(preload: bool) -> Sequence[str]:
+    return CACHED if preload else (CONFIG,)
+
+
+def _stash_token(token: FenceToken) -> Token:
+    try:
+        return Token(token.epoch, bytes.fromhex(token.nonce))
+    except ValueError as error:
+        raise InvalidInput(f"not a fencing token of the stash: {token}") from error

@@ -1,0 +1,80 @@
+"""Catalogs to test, on real storage: the stash on the run's PostgreSQL, persist on a local disk, and
+a shadow over both.
+
+A `Lab` stands for one catalog. Each call makes a new state, as another process would, and whatever it
+opened is closed when the test ends.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hermit.durable import (
+    init_persist_catalog_state,
+    init_shadow_catalog_state,
+    init_stash_catalog_state,
+)
+from hermit.durable.abc import DurableCatalogState, UnopenedCatalogState
+from hermit.durable.token import FenceToken
+
+NOW_MS = 1_700_000_000_000
+
+
+class Lab:
+    """One catalog, and everything that a test opens of it."""
+
+    def __init__(self, make: Callable[[], UnopenedCatalogState]) -> None:
+        self.unopened = make
+        self._opened = ExitStack()
+
+    def open(self, **options: Any) -> DurableCatalogState:
+        return self._opened.enter_context(self.unopened().open(**options))
+
+    def read_only(self, **options: Any) -> DurableCatalogState:
+        return self._opened.enter_context(self.unopened().open_read_only(**options))
+
+    def savepoint(self, **options: Any) -> DurableCatalogState:
+        return self._opened.enter_context(self.unopened().open_savepoint(**options))
+
+    def resume(self, token: FenceToken, **options: Any) -> DurableCatalogState:
+        return self._opened.enter_context(self.unopened().resume(token, **options))
+
+    def close(self) -> None:
+        self._opened.close()
+
+
+@pytest.fixture
+def stash(database_url: str, organization_id: uuid.UUID) -> Iterator[Lab]:
+    """A catalog in the stash."""
+    lab = Lab(lambda: init_stash_catalog_state(database_url, organization_id, now=lambda: NOW_MS))
+    yield lab
+    lab.close()
+
+
+@pytest.fixture
+def persist(tmp_path: Path) -> Iterator[Lab]:
+    """A catalog on persist."""
+    lab = Lab(lambda: init_persist_catalog_state(tmp_path / "shard", now=lambda: NOW_MS))
+    yield lab
+    lab.close()
+
+
+@pytest.fixture
+def shadow(stash: Lab, persist: Lab) -> Iterator[Lab]:
+    """The same catalog on both, compared at every call."""
+    lab = Lab(lambda: init_shadow_catalog_state(stash.unopened(), persist.unopened()))
+    yield lab
+    lab.close()
+
+
+@pytest.fixture(params=["stash", "persist", "shadow"])
+def lab(request: pytest.FixtureRequest) -> Lab:
+    """A catalog, on each implementation in turn."""
+    found: Lab = request.getfixturevalue(request.param)
+    return found
