@@ -44,11 +44,11 @@ def main(request: dict[str, Any]) -> None:
         version, part = _stage_dry_run(stores, direction, request["scratch"], request["batch"])
     else:
         with stores.resumed(fencing) as (stash, persist):
+            partitions = 2 * spark.sparkContext.defaultParallelism
             if direction is Direction.MIGRATE:
-                partitions = 2 * spark.sparkContext.defaultParallelism
                 version, part = staging.stage_stash(stores, stash, request["batch"], partitions, run)
             else:
-                version, part = staging.stage_shard(stores, stash, persist, request["batch"], run)
+                version, part = staging.stage_shard(stores, stash, persist, request["batch"], partitions, run)
     manifest = Manifest(
         batch=request["batch"],
         direction=direction,

@@ -94,7 +94,7 @@ def stage(stores: Stores, asked: Move, fencing: Any, batch: str) -> None:
         if asked.direction is Direction.MIGRATE:
             version, part = staging.stage_stash(stores, stash, batch, 2, one_by_one)
         else:
-            version, part = staging.stage_shard(stores, stash, persist, batch, one_by_one)
+            version, part = staging.stage_shard(stores, stash, persist, batch, 2, one_by_one)
     stores.manifests().write(
         Manifest(
             batch=batch,

@@ -31,6 +31,6 @@ def load_rows(stores: Stores, rows: Iterable[Row]) -> int:
     def fill(transaction: StashTransaction) -> None:
         transaction.append(counted())
 
-    stash, _ = stores.stash.client.open(fill)
+    stash, _ = stores.stash_client.open(fill)
     stash.close()
     return count

@@ -39,7 +39,7 @@ def find(
             found = (
                 _files(manifest, stores, persist)
                 if direction is Direction.MIGRATE
-                else _side(manifest, stash)
+                else _side(manifest, stores)
             )
             if found is not None:
                 return found
@@ -62,10 +62,10 @@ def _files(manifest: Manifest, stores: Stores, persist: PersistCatalog) -> Reuse
     return None
 
 
-def _side(manifest: Manifest, stash: StashCatalog) -> Reuse | None:
+def _side(manifest: Manifest, stores: Stores) -> Reuse | None:
     from hermit.stash import bulk
 
-    if manifest.batch not in bulk.sides(stash.stash):
+    if manifest.batch not in bulk.sides(stores.stash_client):
         return None
     return Reuse(
         manifest.batch, Step.VERIFY, f"side table {manifest.batch} was staged from the same contents"

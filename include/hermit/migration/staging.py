@@ -132,28 +132,44 @@ def _stage(location: str, batch: str, parts: Iterable[tuple[str, Any]]) -> Part:
 
 
 @dataclass(frozen=True)
-class Piece:
-    """A part of the way back: a file of one collection as it is, or, where sums are needed, all of it."""
+class Source:
+    """A file of one collection as it is, or, where diffs must be summed up first, all of the collection."""
 
-    id: str
     collection: str
     collection_id: int
     file: dict[str, Any] | None
     as_of: int
+    bytes: int
 
 
-def plan_restore(persist: Any, ids: Mapping[str, int]) -> list[Piece]:
-    """Cut the shard into pieces that can be copied side by side."""
+@dataclass(frozen=True)
+class Piece:
+    """A part of the way back: what one task copies in one transaction."""
+
+    id: str
+    sources: list[Source]
+
+
+def plan_restore(persist: PersistCatalog, ids: Mapping[str, int], partitions: int) -> list[Piece]:
+    """Cut the shard into pieces of about equal size that can be copied side by side."""
+    bins: list[list[Source]] = [[] for _ in range(partitions)]
+    sizes = [0] * partitions
+    for source in sorted(_sources(persist, ids), key=lambda source: -source.bytes):
+        smallest = sizes.index(min(sizes))
+        bins[smallest].append(source)
+        sizes[smallest] += source.bytes + 1
+    return [Piece(f"part_{number}", sources) for number, sources in enumerate(bins) if sources]
+
+
+def _sources(persist: PersistCatalog, ids: Mapping[str, int]) -> Iterator[Source]:
     state = persist.client.state()
-    pieces: list[Piece] = []
     for name in MOVED:
-        as_of = state.upper(name) - 1
+        as_of, files = state.upper(name) - 1, state.files([name])
         if persist.client.is_consolidated([name]):
-            files = [file.to_json() for file in state.files([name])]
-            pieces += [Piece(f"{name}_{n}", name, ids[name], file, as_of) for n, file in enumerate(files)]
+            for file in files:
+                yield Source(name, ids[name], file.to_json(), as_of, file.bytes)
         else:
-            pieces.append(Piece(name, name, ids[name], None, as_of))
-    return pieces
+            yield Source(name, ids[name], None, as_of, sum(file.bytes for file in files))
 
 
 def restore(location: str, stash_url: str, organization_id: UUID, side: str, piece: Piece) -> Part:
@@ -162,39 +178,39 @@ def restore(location: str, stash_url: str, organization_id: UUID, side: str, pie
 
     from hermit.stash import bulk
 
-    digest = Digest()
+    read: dict[str, Digest] = {}
     schema = pa.schema([("collection_id", pa.int64()), ("key", pa.binary()), ("value", pa.binary())])
 
     def batches() -> Iterator[Any]:
-        nonlocal digest
-        for pairs in _pairs(location, piece):
-            digest += digest_pairs(piece.collection, pairs)
-            ids = pa.repeat(pa.scalar(piece.collection_id, pa.int64()), pairs.num_rows)
-            yield pa.RecordBatch.from_arrays([ids, *pairs.columns], schema=schema)
+        for source in piece.sources:
+            name = source.collection
+            for pairs in _pairs(location, source):
+                read[name] = read.get(name, Digest()) + digest_pairs(name, pairs)
+                ids = pa.repeat(pa.scalar(source.collection_id, pa.int64()), pairs.num_rows)
+                yield pa.RecordBatch.from_arrays([ids, *pairs.columns], schema=schema)
 
     reader = pa.RecordBatchReader.from_batches(schema, batches())
     rows = bulk.write_side(stash_url, organization_id, side, reader, part=piece.id)
-    size = piece.file["bytes"] if piece.file else 0
-    return Part(files=[], read={piece.collection: digest}, staged={}, rows=rows, bytes=size)
+    return Part([], read, {}, rows, sum(source.bytes for source in piece.sources))
 
 
-def _pairs(location: str, piece: Piece) -> Iterator[Any]:
+def _pairs(location: str, source: Source) -> Iterator[Any]:
     import pyarrow as pa
 
     from hermit.persist import PersistClient
     from hermit.persist.batch import read_file
     from hermit.persist.commit import DataFile
 
-    if piece.file is None:
+    if source.file is None:
         client = PersistClient.open(location, mode="ro")
-        found: Iterable[Any] = client.snapshot_arrow([piece.collection], piece.as_of)
+        found: Iterable[Any] = client.snapshot_arrow([source.collection], source.as_of)
     else:
-        table = read_file(location, DataFile.from_json(piece.file), ["key", "value"])
+        table = read_file(location, DataFile.from_json(source.file), ["key", "value"])
         found = table.to_batches(max_chunksize=_BATCH_ROWS)
     for batch in found:
         columns = [batch.column("key"), batch.column("value")]
         pairs = pa.RecordBatch.from_arrays(columns, names=["key", "value"])
-        yield without_own_config(piece.collection, pairs)
+        yield without_own_config(source.collection, pairs)
 
 
 def stage_stash(
@@ -210,13 +226,14 @@ def stage_stash(
 
 
 def stage_shard(
-    stores: Stores, stash: StashCatalog, persist: PersistCatalog, side: str, run: Run
+    stores: Stores, stash: StashCatalog, persist: PersistCatalog, side: str, partitions: int, run: Run
 ) -> tuple[int, Part]:
     """Stage all of the shard in a side table; gives the content version that it was at."""
     from hermit.stash import bulk
 
     version = persist.content_version()
     location, url, organization_id = stores.location, stores.stash_url, stores.organization_id
-    pieces = plan_restore(persist, bulk.create_side(stash.stash, side, MOVED))
+    ids = bulk.create_side(stash.stash, side, MOVED)
+    pieces = plan_restore(persist, ids, partitions)
     part = merge(run(lambda piece: restore(location, url, organization_id, side, piece), pieces))
     return version, replace(part, staged=bulk.digests(stash.stash, side=side))

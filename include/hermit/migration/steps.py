@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hermit.digest import Digest
+from hermit.durable.contents import MOVE_PROTOCOL
 from hermit.errors import HermitError, invariant
 from hermit.formats import config
 from hermit.migration import protocol as protocols
@@ -24,7 +25,7 @@ from hermit.migration import reuse
 from hermit.migration.manifest import Manifest
 from hermit.migration.move import Fencing, Move
 from hermit.migration.protocol import Direction, Step, Store
-from hermit.migration.stores import PROTOCOL_KEY, Stores
+from hermit.migration.stores import Stores
 
 NOTHING_TO_DO = "nothing_to_do"
 
@@ -89,7 +90,7 @@ def fence_epoch(stores: Stores, move: Move) -> Fencing:
             write = protocols.adoption(protocol, wanted, tombstones)
             if write is not None:
                 persist.set_tombstone(write.value)
-            stash.set_config(PROTOCOL_KEY, wanted.number)
+            stash.set_config(MOVE_PROTOCOL, wanted.number)
         return Fencing(stash.token, persist.token, wanted, before)
 
 

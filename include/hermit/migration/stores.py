@@ -8,17 +8,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hermit.durable import init_persist_catalog_state, init_stash_catalog_state
+from hermit.durable.contents import MOVE_PROTOCOL
 from hermit.durable.persist import PersistCatalog, UnopenedPersistCatalog
 from hermit.durable.stash import StashCatalog, UnopenedStashCatalog
 from hermit.identity import shard_id
 from hermit.migration.manifest import Manifests
 from hermit.migration.protocol import SINGLE, Protocol, Tombstones, by_number
+from hermit.stash import StashClient
 
 if TYPE_CHECKING:
     from hermit.migration.move import Fencing
-
-PROTOCOL_KEY = "move_protocol"
-"""The config key, in the stash, that names the protocol under which the tombstones are to be read."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,11 @@ class Stores:
     stash: UnopenedStashCatalog
     persist: UnopenedPersistCatalog
 
+    @property
+    def stash_client(self) -> StashClient:
+        """The stash below the catalog, for bulk work."""
+        return StashClient(self.stash_url, self.organization_id)
+
     def check_reachable(self) -> None:
         """Fail now, and clearly, if either store cannot be asked."""
         self.stash.is_initialized()
@@ -41,7 +46,7 @@ class Stores:
 
     def protocol(self) -> Protocol:
         """The protocol that the catalog is under."""
-        number = self.stash.config(PROTOCOL_KEY)
+        number = self.stash.config(MOVE_PROTOCOL)
         return SINGLE if number is None else by_number(number)
 
     def manifests(self) -> Manifests:
