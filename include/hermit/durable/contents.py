@@ -20,7 +20,10 @@ FENCE = "fence"
 MOVED: tuple[str, ...] = COLLECTIONS
 """Every collection that a move carries over, in the order in which they are listed everywhere."""
 
-OWN_CONFIG = frozenset({config.TOMBSTONE})
+MOVE_PROTOCOL = "move_protocol"
+"""The config key that says under which protocol a store's tombstone is to be read."""
+
+OWN_CONFIG = frozenset({config.TOMBSTONE, MOVE_PROTOCOL})
 """Config keys that belong to one store and never leave it."""
 
 _OWN_CONFIG_KEYS = frozenset(config.encode_key(key) for key in OWN_CONFIG)

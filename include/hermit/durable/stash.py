@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from hermit.durable.bootstrap import OpenRequest, Outcome, Pairs, bootstrap, read_config
-from hermit.durable.contents import CONFIG, MOVED
+from hermit.durable.contents import CONFIG, MOVED, OWN_CONFIG
 from hermit.durable.errors import ConcurrentChange
 from hermit.durable.opener import opener
 from hermit.durable.state import CACHED, CatalogState
@@ -135,8 +135,10 @@ class StashCatalog(CatalogState):
 
         self._must_be_usable()
         self._must_be_writable()
+        stored = read_config(self._read((CONFIG,))[CONFIG])
+        own = {key: stored.get(key) for key in OWN_CONFIG} | dict(config or {})
         with self._noting_fence():
-            replace_from_side(self.stash, side, config=dict(config or {}))
+            replace_from_side(self.stash, side, config=own)
         self._synchronize()
 
 
