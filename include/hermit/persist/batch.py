@@ -9,7 +9,6 @@ hands them to one `replace_with_batch` or `compare_and_append_batch`. Files are 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -174,11 +173,11 @@ def read_file(
 
 
 def list_staged(location: str | Path, storage_options: dict[str, str] | None = None) -> dict[str, int]:
-    """Batches that no commit names, or named and dropped since: ID and bytes."""
+    """Batches that do not belong to the contents, not yet or no longer: ID and bytes."""
     storage = open_storage(location, storage_options)
     staged: dict[str, int] = {}
-    for batch_id, key, size in _batch_files(storage):
-        del key
+    for info in storage.blob.list(FOLDER):
+        batch_id, size = info.key.split("/")[1], info.bytes
         staged[batch_id] = staged.get(batch_id, 0) + size
     for named in _named_batches(storage):
         staged.pop(named, None)
@@ -188,10 +187,10 @@ def list_staged(location: str | Path, storage_options: dict[str, str] | None = N
 def drop_staged(
     location: str | Path, batch_id: str, storage_options: dict[str, str] | None = None
 ) -> list[str]:
-    """Delete a batch that no commit names; the deleted paths."""
+    """Delete a batch that does not belong to the contents; the deleted paths."""
     storage = open_storage(location, storage_options)
     if batch_id in _named_batches(storage):
-        raise InvalidInput(f"batch {batch_id} of {storage.location} is named by a commit", batch=batch_id)
+        raise InvalidInput(f"batch {batch_id} of {storage.location} is part of the contents", batch=batch_id)
     folder = batch_folder(batch_id)
     dropped = [info.key for info in storage.blob.list(folder)]
     for key in dropped:
@@ -199,13 +198,7 @@ def drop_staged(
     return dropped
 
 
-def _batch_files(storage: Storage) -> Iterator[tuple[str, str, int]]:
-    for info in storage.blob.list(FOLDER):
-        yield info.key.split("/")[1], info.key, info.bytes
-
-
 def _named_batches(storage: Storage) -> set[str]:
-    """Batches that the contents, or readers of an older version, may still need."""
+    """Batches of the contents."""
     state = Table(storage).refresh()
-    paths = [*state.live, *state.removed]
-    return {path.split("/")[1] for path in paths if path.startswith(f"{FOLDER}/")}
+    return {path.split("/")[1] for path in state.live if path.startswith(f"{FOLDER}/")}

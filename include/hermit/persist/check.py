@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from hermit.errors import InvalidInput
 from hermit.persist.commit import DataFile
 from hermit.persist.errors import (
+    CommitConflict,
     CompactionBackwards,
     CompactionBeyondUpper,
     ReadBeforeSince,
@@ -82,6 +83,16 @@ def replace_arguments(
                 Frontier(0, old_upper[name]),
                 new_upper.get(name, 0),
             )
+
+
+def version(state: State, expected: int) -> None:
+    """Nobody committed since the version that the caller knows."""
+    if state.version != expected:
+        raise CommitConflict(
+            f"the location is at version {state.version}, not at version {expected}",
+            expected=expected,
+            current=state.version,
+        )
 
 
 def expected_uppers(state: State, expected: Mapping[str, int]) -> None:

@@ -4,6 +4,10 @@ A checkpoint is Delta's own: a Parquet file of actions beside the log, named by 
 that Spark and plain `deltalake` open quickly too. Ours is the same file. `_last_checkpoint` carries, in
 the tags that Delta leaves to writers, a checksum of the file, the checksum of the commit that it
 stands for, and one of itself. Anybody may write a checkpoint at any time; two who write the same one agree.
+
+Delta wants a checkpoint to keep the tombstones of removed files until they expire. Ours expire at once
+(`delta.deletedFileRetentionDuration` is 0): otherwise a checkpoint would grow with every commit of the past
+days. Vacuum, which is ours alone, learns from the log which files older readers may still need.
 """
 
 from __future__ import annotations
@@ -19,11 +23,10 @@ from hermit.persist import commit as commits
 from hermit.persist.commit import DataFile, checksum
 from hermit.persist.errors import corrupt
 from hermit.persist.frontier import Frontier, frontier_from_long, frontier_to_long
-from hermit.persist.state import Removed, State
+from hermit.persist.state import State
 from hermit.persist.storage.abc import Storage
 
 POINTER = "_delta_log/_last_checkpoint"
-INTERVAL = 50
 
 _STRINGS = pa.map_(pa.string(), pa.string())
 _SCHEMA = pa.schema(
@@ -39,19 +42,6 @@ _SCHEMA = pa.schema(
                     ("modificationTime", pa.int64()),
                     ("dataChange", pa.bool_()),
                     ("stats", pa.string()),
-                ]
-            ),
-        ),
-        (
-            "remove",
-            pa.struct(
-                [
-                    ("path", pa.string()),
-                    ("deletionTimestamp", pa.int64()),
-                    ("dataChange", pa.bool_()),
-                    ("extendedFileMetadata", pa.bool_()),
-                    ("partitionValues", _STRINGS),
-                    ("size", pa.int64()),
                 ]
             ),
         ),
@@ -137,7 +127,6 @@ def _parse(location: str, key: str, pointer: dict[str, Any], data: bytes) -> Sta
         raise corrupt(location, key, "its checksum does not fit")
     frontiers: dict[str, dict[str, int]] = {}
     live: dict[str, DataFile] = {}
-    removed: dict[str, Removed] = {}
     table: dict[str, Any] = {}
     for row in pq.read_table(pa.BufferReader(data)).to_pylist(maps_as_pydicts="strict"):
         if row["txn"]:
@@ -145,10 +134,6 @@ def _parse(location: str, key: str, pointer: dict[str, Any], data: bytes) -> Sta
             frontiers.setdefault(name, {})[kind] = frontier_from_long(row["txn"]["version"])
         elif row["add"]:
             live[row["add"]["path"]] = DataFile.from_add(row["add"])
-        elif row["remove"]:
-            gone = row["remove"]
-            file = DataFile(gone["path"], gone["partitionValues"]["collection"], 0, gone["size"])
-            removed[file.path] = Removed(file, gone["deletionTimestamp"])
         elif row["metaData"]:
             table = row["metaData"]
     return State(
@@ -156,7 +141,6 @@ def _parse(location: str, key: str, pointer: dict[str, Any], data: bytes) -> Sta
         frontiers={name: Frontier(**bounds) for name, bounds in frontiers.items()},
         checksum=pointer["tags"]["hermit.commit"],
         live=live,
-        removed=removed,
         table_id=table["id"],
         encoding=table["configuration"].get(commits.ENCODING_KEY, "none"),
         created_ms=table["createdTime"],
@@ -172,8 +156,6 @@ def _actions(state: State) -> Iterator[dict[str, Any]]:
             if bound:
                 stored = frontier_to_long(bound)
                 yield {"txn": {"appId": f"{name}/{kind}", "version": stored, "lastUpdated": state.created_ms}}
-    for path, gone in sorted(state.removed.items()):
-        yield {"remove": {**commits.remove_action(gone.file, gone.timestamp_ms, False), "path": path}}
     for _, file in sorted(state.live.items()):
         yield {"add": commits.add_action(file, state.created_ms, False)}
 

@@ -15,25 +15,31 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal
 
-from hermit.errors import InvalidInput, NotInitialized, ReadOnly
+from hermit.errors import ReadOnly
 from hermit.persist import check
-from hermit.persist.commit import Commit, DataFile, StagedFile
-from hermit.persist.errors import CommitConflict, StagedFileMissing, corrupt
+from hermit.persist.appender import Append, Appender, Record
+from hermit.persist.commit import DataFile, StagedFile
+from hermit.persist.errors import StagedFileMissing
 from hermit.persist.frontier import Frontier
+from hermit.persist.maintenance import Maintenance
+from hermit.persist.metrics import Metrics
+from hermit.persist.reader import Reader
 from hermit.persist.state import State
 from hermit.persist.storage.abc import Storage
+from hermit.persist.storage.cache import CachingBlob
 from hermit.persist.storage.open import open_storage
+from hermit.persist.storage.retry import RetryPolicy, with_retries
 from hermit.persist.table import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Record: TypeAlias = tuple[bytes, bytes, int, int]
-_ATTEMPTS_MAX = 1000
+    from hermit.persist.vacuum import Vacuumed
+
+CACHE_BYTES = 64 << 20
 
 
 class PersistClient:
@@ -44,13 +50,23 @@ class PersistClient:
         storage: Storage,
         *,
         mode: Literal["rw", "ro"] = "rw",
+        cache_bytes: int = CACHE_BYTES,
+        retry: RetryPolicy | None = None,
+        maintain: bool = True,
         now_ms: Callable[[], int] | None = None,
     ) -> None:
         self.location = storage.location
         self.mode = mode
-        self._table = Table(storage)
-        self._blob = storage.blob
+        self.metrics = Metrics()
+        retried = with_retries(storage, retry or RetryPolicy(), self.metrics)
+        self._blob = CachingBlob(retried.blob, cache_bytes, self.metrics)
+        self._table = Table(Storage(storage.location, self._blob, retried.log), self.metrics)
         self._now_ms = now_ms or (lambda: time.time_ns() // 1_000_000)
+        self._reader = Reader(self._table, self._blob)
+        self._appender = Appender(self._table, self._blob, self._now_ms)
+        self._maintenance = Maintenance(
+            self._table, self._reader, self._appender, self._now_ms, automatic=maintain
+        )
 
     @classmethod
     def open(
@@ -60,10 +76,23 @@ class PersistClient:
         mode: Literal["rw", "ro"] = "rw",
         storage_options: dict[str, str] | None = None,
         storage: Storage | None = None,
+        cache_bytes: int = CACHE_BYTES,
+        retry: RetryPolicy | None = None,
+        maintain: bool = True,
         now_ms: Callable[[], int] | None = None,
     ) -> PersistClient:
-        """Open a location. Writes nothing, whatever the mode."""
-        return cls(storage or open_storage(location, storage_options), mode=mode, now_ms=now_ms)
+        """Open a location. Writes nothing, whatever the mode.
+
+        `maintain` lets commits of this client write checkpoints and merge small files now and then.
+        """
+        return cls(
+            storage or open_storage(location, storage_options),
+            mode=mode,
+            cache_bytes=cache_bytes,
+            retry=retry,
+            maintain=maintain,
+            now_ms=now_ms,
+        )
 
     # State
 
@@ -86,6 +115,10 @@ class PersistClient:
         """
         return self._table.is_current(version)
 
+    def frontier(self, name: str) -> Frontier:
+        """The latest `[since, upper)` of a collection."""
+        return self.state().frontier(name)
+
     # Writing
 
     def compare_and_append(
@@ -103,15 +136,13 @@ class PersistClient:
         Records are (key, value, time, diff) with `expected <= time < new_upper` of their collection. With
         `version`, nothing at all may have been committed after that version either.
         """
-        self._check_writable()
-        check.append_arguments(updates, expected, new_upper, since or {})
-        return self._append(
-            files=(),
+        return self.compare_and_append_batch(
+            (),
             updates=updates,
             expected=expected,
             new_upper=new_upper,
-            since=since or {},
-            metadata=metadata or {},
+            since=since,
+            metadata=metadata,
             version=version,
         )
 
@@ -126,19 +157,20 @@ class PersistClient:
         metadata: Mapping[str, str] | None = None,
         version: int | None = None,
     ) -> State:
-        """Append the files of a batch, whose rows carry a time that is not sealed yet, and records."""
-        self._check_writable()
+        """The same with the files of a batch, whose rows carry a time that is not sealed yet."""
         check.append_arguments(updates or {}, expected, new_upper, since or {})
         check.batch_times(files, expected, new_upper)
         self._check_staged(files)
         return self._append(
-            files=files,
-            updates=updates or {},
-            expected=expected,
-            new_upper=new_upper,
-            since=since or {},
-            metadata=metadata or {},
-            version=version,
+            Append(
+                files=files,
+                updates=updates or {},
+                expected=expected,
+                new_upper=new_upper,
+                since=since or {},
+                metadata=metadata or {},
+                version=version,
+            )
         )
 
     def replace_with_batch(
@@ -157,114 +189,31 @@ class PersistClient:
         the replaced collections moves to their old upper. Records in `updates` are appended on top, also to
         collections that are not replaced; those keep everything else.
         """
-        self._check_writable()
         state = self.state()
-        if state.version != version:
-            raise _conflict(self.location, version, state.version)
+        check.version(state, version)
         expected = {name: state.upper(name) for name in {*collections, *new_upper}}
         since = {name: expected[name] for name in collections if expected[name]}
         check.replace_arguments(files, collections, new_upper, expected)
         check.append_arguments(updates or {}, expected, new_upper, since)
         self._check_staged(files)
         return self._append(
-            files=files,
-            updates=updates or {},
-            expected=expected,
-            new_upper=new_upper,
-            since=since,
-            metadata=metadata or {},
-            version=version,
-            removes=state.files(collections),
+            Append(
+                files=files,
+                removes=state.files(collections),
+                updates=updates or {},
+                expected=expected,
+                new_upper=new_upper,
+                since=since,
+                metadata=metadata or {},
+                version=version,
+            )
         )
 
-    def _append(
-        self,
-        *,
-        files: Sequence[DataFile],
-        updates: Mapping[str, Sequence[Record]],
-        expected: Mapping[str, int],
-        new_upper: Mapping[str, int],
-        since: Mapping[str, int],
-        metadata: Mapping[str, str],
-        version: int | None,
-        removes: Sequence[DataFile] = (),
-    ) -> State:
-        """Write the records once, then commit them as often as it takes until somebody's upper moved."""
-        state = self._state_for(expected, version)
-        check.expected_uppers(state, expected)
-        check.sinces(state, since, new_upper)
-        written = self._write_records(updates)
-        try:
-            for _ in range(_ATTEMPTS_MAX):
-                commit = Commit(
-                    previous=state.checksum,
-                    timestamp_ms=self._now_ms(),
-                    adds=(*files, *written),
-                    removes=tuple(removes),
-                    upper={n: upper for n, upper in new_upper.items() if upper != state.upper(n)},
-                    since={n: bound for n, bound in since.items() if bound != state.since(n)},
-                    metadata=metadata,
-                )
-                try:
-                    state = self._table.commit(state, commit)
-                except CommitConflict as conflict:
-                    state = self.state()
-                    if version is not None:
-                        raise _conflict(self.location, version, state.version) from conflict
-                    check.expected_uppers(state, expected)
-                    check.sinces(state, since, new_upper)
-                else:
-                    return self._after_commit(state)
-            raise _conflict(self.location, state.version, state.version)
-        except (CommitConflict, InvalidInput):
-            self._discard(written)
-            raise
-
-    def _after_commit(self, state: State) -> State:
-        from hermit.persist.checkpoint import INTERVAL
-
-        if state.version and state.version % INTERVAL == 0:
-            self._table.checkpoint(state)
-        return state
-
-    def _state_for(self, expected: Mapping[str, int], version: int | None) -> State:
-        """The cached state if the condition holds there, since the commit checks it; else the latest."""
-        state = self._table.cached
-        if version is not None:
-            if state.version != version:
-                state = self.state()
-            if state.version != version:
-                raise _conflict(self.location, version, state.version)
-            return state
-        if state.version < 0 or any(state.upper(name) != upper for name, upper in expected.items()):
-            state = self.state()
-        return state
-
-    def _write_records(self, updates: Mapping[str, Sequence[Record]]) -> list[DataFile]:
-        from hermit.persist import files
-
-        batch = files.new_batch()
-        written: dict[str, bytes] = {}
-        described: list[DataFile] = []
-        for name, records in updates.items():
-            records = files.consolidate_records(records)
-            if records:
-                file, data = files.encode(batch, name, records)
-                described.append(file)
-                written[file.path] = data
-        if written:
-            self._blob.put(written)
-        return described
-
-    def _discard(self, written: Sequence[DataFile]) -> None:
-        """Files that no commit names. Left behind, they would only take space until the next vacuum."""
-        for file in written:
-            with suppress(OSError):
-                self._blob.delete(file.path)
-
-    def _check_writable(self) -> None:
+    def _append(self, append: Append) -> State:
         if self.mode == "ro":
             raise ReadOnly(f"{self.location} was opened to read only")
+        state = self._appender.append(append)
+        return self._maintenance.after_commit(state, {*append.updates, *(f.collection for f in append.files)})
 
     def _check_staged(self, files: Sequence[StagedFile]) -> None:
         """A commit must not name a file that is not there: one listing, whatever the number of rows."""
@@ -284,7 +233,7 @@ class PersistClient:
         self, names: Sequence[str], as_of: int | None = None
     ) -> Iterator[tuple[str, bytes, bytes, int]]:
         """The contents at a time, by default the latest: (collection, key, value, diff), each row once."""
-        for name, table in self._snapshot(names, as_of):
+        for name, table in self._reader.tables(names, as_of):
             for batch in table.to_batches(max_chunksize=65536):
                 columns = [column.to_pylist() for column in batch.columns]
                 yield from ((name, key, value, diff) for key, value, diff in zip(*columns, strict=True))
@@ -293,7 +242,7 @@ class PersistClient:
         """The same as record batches with the columns collection (dictionary), key, value, diff."""
         import pyarrow as pa
 
-        for name, table in self._snapshot(names, as_of):
+        for name, table in self._reader.tables(names, as_of):
             label = pa.array([name], pa.string())
             for batch in table.to_batches():
                 tag = pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), len(batch)), label)
@@ -301,41 +250,11 @@ class PersistClient:
                     [tag, *batch.columns], names=["collection", *batch.schema.names]
                 )
 
-    def _snapshot(self, names: Sequence[str], as_of: int | None) -> Iterator[tuple[str, Any]]:
-        from hermit.persist import files, snapshot
-
-        state = self._readable_state(names, as_of)
-        for name in names:
-            at = state.upper(name) - 1 if as_of is None else as_of
-            check.readable(name, state.frontier(name), at)
-
-            def load(file: DataFile) -> Any:
-                try:
-                    return files.load(self._blob, self.location, file)
-                except FileNotFoundError as error:
-                    raise self._missing(file) from error
-
-            for table in snapshot.tables(state.files([name]), at, load):
-                if table.num_rows:
-                    yield name, table
-
-    def _readable_state(self, names: Sequence[str], as_of: int | None) -> State:
-        """A state at which the time is readable. Contents at a time never change, so a cached one will do."""
-        state = self._table.cached
-        if as_of is None or state.version < 0 or any(as_of >= state.upper(name) for name in names):
-            state = self.state()
-        if state.version < 0:
-            raise NotInitialized(f"{self.location} does not exist", location=self.location)
-        return state
-
-    def _missing(self, file: DataFile) -> Exception:
-        return corrupt(self.location, file.path, "the file is missing", collection=file.collection)
-
     def files(self, names: Sequence[str] | None = None, version: int | None = None) -> list[DataFile]:
         """The live files, which together are the contents, at the latest or exactly the given version."""
         state = self.state()
-        if version is not None and state.version != version:
-            raise _conflict(self.location, version, state.version)
+        if version is not None:
+            check.version(state, version)
         return state.files(names)
 
     def is_consolidated(self, names: Sequence[str]) -> bool:
@@ -349,12 +268,12 @@ class PersistClient:
                 return False
         return True
 
-    def frontier(self, name: str) -> Frontier:
-        """The latest `[since, upper)` of a collection."""
-        return self.state().frontier(name)
+    # Maintenance
 
+    def compact(self, names: Sequence[str] | None = None) -> State:
+        """Fold the history of collections up to `since`, in this process, and merge their files."""
+        return self._maintenance.compact(names)
 
-def _conflict(location: str, expected: int, current: int) -> CommitConflict:
-    return CommitConflict(
-        f"{location} is at version {current}, not at version {expected}", expected=expected, current=current
-    )
+    def vacuum(self, *, retention_s: float | None = None, dry_run: bool = False) -> Vacuumed:
+        """Delete files that nobody needs any more."""
+        return self._maintenance.vacuum(retention_s, dry_run=dry_run)

@@ -187,7 +187,7 @@ def metadata_action(table_id: str, created_ms: int, encoding: str) -> dict[str, 
         "schemaString": _SCHEMA,
         "partitionColumns": ["collection"],
         "createdTime": created_ms,
-        "configuration": {ENCODING_KEY: encoding},
+        "configuration": {ENCODING_KEY: encoding, "delta.deletedFileRetentionDuration": "interval 0 seconds"},
     }
 
 

@@ -126,6 +126,18 @@ class TransientError(Unavailable):
     """A storage call failed in a way that may pass. Retried inside; seen only when retries ran out."""
 
 
+class SyncFailed(Unavailable):
+    """The disk refused to make something durable. Whether it is there after a power cut is unknown."""
+
+    hint = "look after the disk, then open the location again"
+
+
+class FilesVacuumed(Unavailable):
+    """Files were vacuumed while a reader was in the middle of them."""
+
+    hint = "read again"
+
+
 class StagedFileMissing(InvalidInput):
     """A batch names a file that is not in the location."""
 

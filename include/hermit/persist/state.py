@@ -17,14 +17,6 @@ from hermit.persist.frontier import ZERO, Frontier
 
 
 @dataclass(frozen=True)
-class Removed:
-    """A file that no longer belongs to the contents, kept for readers of older versions."""
-
-    file: DataFile
-    timestamp_ms: int
-
-
-@dataclass(frozen=True)
 class State:
     """What a location holds at a version; -1 is a location that does not exist yet."""
 
@@ -32,7 +24,6 @@ class State:
     frontiers: Mapping[str, Frontier] = field(default_factory=dict)
     checksum: str = ""  # of the commit that led here
     live: Mapping[str, DataFile] = field(default_factory=dict)  # by path
-    removed: Mapping[str, Removed] = field(default_factory=dict)  # by path
     table_id: str = ""
     encoding: str = ""
     created_ms: int = 0
@@ -64,23 +55,18 @@ def apply(state: State, commit: Commit, checksum: str) -> State:
     for name in (*commit.upper, *commit.since):
         _check_forward(name, state.frontier(name), frontiers[name])
     live = dict(state.live)
-    removed = dict(state.removed)
     for file in commit.removes:
-        was = live.pop(file.path, None)
-        if was is None:
+        if live.pop(file.path, None) is None:
             raise ValueError(f"it removes {file.path}, which is not there")
-        removed[file.path] = Removed(was, commit.timestamp_ms)
     for file in commit.adds:
         if file.path in live:
             raise ValueError(f"it adds {file.path} twice")
         live[file.path] = file
-        removed.pop(file.path, None)
     return State(
         version=state.version + 1,
         frontiers=frontiers,
         checksum=checksum,
         live=live,
-        removed=removed,
         table_id=commit.table_id or state.table_id,
         encoding=commit.encoding or state.encoding,
         created_ms=commit.timestamp_ms if commit.table_id else state.created_ms,

@@ -23,6 +23,7 @@ from dataclasses import replace
 from hermit.errors import HermitError
 from hermit.persist.commit import ENCODING_VERSION, Commit
 from hermit.persist.errors import CommitConflict, UnknownEncoding, corrupt
+from hermit.persist.metrics import Metrics
 from hermit.persist.state import State, apply
 from hermit.persist.storage.abc import Storage, commit_key
 
@@ -33,8 +34,9 @@ _log = logging.getLogger(__name__)
 class Table:
     """The states of one location. Safe to use from many threads."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, metrics: Metrics | None = None) -> None:
         self.storage = storage
+        self.metrics = metrics or Metrics()
         self._state = State()
         self._confirmed_s = 0.0
         self._lock = threading.RLock()
@@ -53,16 +55,12 @@ class Table:
     def refresh(self) -> State:
         """The latest state, durable."""
         with self._lock:
-            state = self._state
-            if state.version < 0:
-                state = self._open()
-            before = state
-            state = self._catch_up(state)
+            before = self._state
+            state = self._open() if before.version < 0 else self._catch_up(before)
             if not self._is_fresh() and state.version >= 0 and not self._confirm(state.version):
-                state = self._catch_up(self._open())
-            if state.version > before.version or before is not self._state:
-                if state.version >= 0:
-                    self.storage.log.sync()
+                state = self._open()
+            if state.version > before.version:
+                self.storage.log.sync()
                 self._state = state
             self._confirmed_s = _uptime_s()
             return state
@@ -72,18 +70,15 @@ class Table:
         version = state.version + 1
         if version == 0:
             commit = replace(commit, table_id=str(uuid.uuid4()), encoding=str(ENCODING_VERSION))
-        try:
-            checksum = self.storage.log.append(version, commit)
-        except (OSError, HermitError):
-            checksum = self._settle(version, commit)
-            if checksum is None:
-                raise
+        checksum = self.storage.log.append(version, commit)
         if checksum is None:
+            self.metrics.add("commit_conflicts")
             raise CommitConflict(
                 f"version {version} of {self.storage.location} was committed by somebody else",
                 expected=state.version,
                 current=version,
             )
+        self.metrics.add("commits")
         after = apply(state, commit, checksum)
         with self._lock:
             if self._state.version < after.version:
@@ -97,17 +92,26 @@ class Table:
 
         try:
             checkpoint.write(self.storage, state)
+            self.metrics.add("checkpoints")
         except (OSError, HermitError) as error:
             _log.warning("no checkpoint of %s at version %d: %s", self.storage.location, state.version, error)
 
     def _open(self) -> State:
-        """The state of the last checkpoint, or the one before the first commit."""
+        """The latest state, from the last checkpoint on. What is missing in between is noticed."""
         from hermit.persist import checkpoint
 
-        state = checkpoint.read(self.storage)
-        if state is None:
-            return State()
-        check_encoding(self.storage.location, state)
+        state = checkpoint.read(self.storage) or State()
+        if state.version >= 0:
+            check_encoding(self.storage.location, state)
+        state = self._catch_up(state)
+        while self.storage.log.exists(state.version + 2):
+            after = self._catch_up(state)
+            if after is state:
+                key = commit_key(state.version + 1)
+                raise corrupt(self.storage.location, key, "the file is missing, later ones exist")
+            state = after
+        if state.version < 0 and any(True for _ in self.storage.blob.list("_delta_log")):
+            raise corrupt(self.storage.location, commit_key(0), "the file is missing, and so is a checkpoint")
         return state
 
     def _catch_up(self, state: State) -> State:
@@ -120,14 +124,6 @@ class Table:
             if state.version == 0:
                 check_encoding(self.storage.location, state)
         return state
-
-    def _settle(self, version: int, commit: Commit) -> str | None:
-        """After an append whose outcome is unknown: the checksum if our commit is there after all."""
-        stored = self.storage.log.read(version)
-        if stored is None or stored.commit.id != commit.id:
-            return None
-        self.storage.log.sync()
-        return stored.checksum
 
     def _is_fresh(self) -> bool:
         return _uptime_s() - self._confirmed_s < HISTORY_MIN_S / 2

@@ -37,8 +37,8 @@ class OsDisk:
             return None
 
     def write(self, path: str, data: bytes, *, append: bool = False) -> None:
-        """Create a file, or with `append` make one longer. Creating over a file is an error."""
-        how = os.O_APPEND if append else os.O_CREAT | os.O_EXCL
+        """Create a file, over a leftover of a failed attempt if need be, or with `append` make one longer."""
+        how = os.O_APPEND if append else os.O_CREAT | os.O_TRUNC
         handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC | how, 0o644)
         try:
             view = memoryview(data)

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from hermit.persist import commit as commits
 from hermit.persist.commit import Commit
-from hermit.persist.errors import corrupt
+from hermit.persist.errors import SyncFailed, corrupt
 from hermit.persist.storage.abc import BlobInfo, Storage, StoredCommit, commit_key, poll
 from hermit.persist.storage.disk import Disk, OsDisk
 
@@ -31,9 +31,29 @@ class LocalFiles:
         self.root = root
         self.disk = disk
         self._made: set[str] = set()
+        self._failed: OSError | None = None
 
     def path(self, key: str) -> str:
         return f"{self.root}/{key}"
+
+    def sync(self, path: str) -> None:
+        """Make a file's bytes durable."""
+        self._sync(self.disk.sync, path)
+
+    def sync_folder(self, path: str) -> None:
+        """Make the names in a folder durable."""
+        self._sync(self.disk.sync_folder, path)
+
+    def _sync(self, call: Callable[[str], None], path: str) -> None:
+        # After a failed fsync the kernel may have dropped what it could not write and report success the
+        # next time. Nothing that this process would acknowledge from here on could be believed.
+        if self._failed is not None:
+            raise SyncFailed(f"an earlier sync of {self.root} failed: {self._failed}")
+        try:
+            call(path)
+        except OSError as error:
+            self._failed = error
+            raise SyncFailed(f"cannot make {path} durable: {error}", path=path) from error
 
     def make_folder(self, folder: str) -> None:
         """Create a folder and those above it, each synced into its parent.
@@ -55,7 +75,7 @@ class LocalFiles:
             way.append(below)
         for path in way:
             self.disk.make_folder(path)
-            self.disk.sync_folder(os.path.dirname(path))
+            self.sync_folder(os.path.dirname(path))
         self._made.add(folder)
 
     def temporary(self) -> str:
@@ -67,7 +87,7 @@ class LocalFiles:
         """A synced file without a name that anybody knows."""
         path = self.temporary()
         self.disk.write(path, data)
-        self.disk.sync(path)
+        self.sync(path)
         return path
 
 
@@ -89,9 +109,9 @@ class LocalBlob:
         for key, data in items.items():
             self._disk.write(self._files.path(key), data)
         for key in items:
-            self._disk.sync(self._files.path(key))
+            self._files.sync(self._files.path(key))
         for folder in folders:
-            self._disk.sync_folder(self._files.path(folder))
+            self._files.sync_folder(self._files.path(folder))
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
         folder = key.rpartition("/")[0]
@@ -101,14 +121,14 @@ class LocalBlob:
             won = self._disk.link(source, self._files.path(key))
         finally:
             self._disk.unlink(source)
-        self._disk.sync_folder(self._files.path(folder))
+        self._files.sync_folder(self._files.path(folder))
         return won
 
     def replace(self, key: str, data: bytes) -> None:
         folder = key.rpartition("/")[0]
         self._files.make_folder(folder)
         self._disk.rename(self._files.write_temporary(data), self._files.path(key))
-        self._disk.sync_folder(self._files.path(folder))
+        self._files.sync_folder(self._files.path(folder))
 
     def upload(self) -> LocalUpload:
         return LocalUpload(self._files)
@@ -142,9 +162,9 @@ class LocalUpload:
         folder = key.rpartition("/")[0]
         self._files.make_folder(folder)
         self._flush()
-        self._disk.sync(self._path)
+        self._files.sync(self._path)
         self._disk.rename(self._path, self._files.path(key))
-        self._disk.sync_folder(self._files.path(folder))
+        self._files.sync_folder(self._files.path(folder))
         self.closed = True
 
     def abort(self) -> None:
@@ -195,7 +215,7 @@ class LocalLog:
         return checksum
 
     def sync(self) -> None:
-        self._disk.sync_folder(self._files.path("_delta_log"))
+        self._files.sync_folder(self._files.path("_delta_log"))
 
     def wait(self, version: int, timeout_s: float) -> bool:
         return poll(lambda: self.exists(version), timeout_s)

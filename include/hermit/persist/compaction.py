@@ -1,0 +1,133 @@
+"""Compaction: fewer files, and history up to `since` folded, without changing any contents.
+
+Times up to `since` cannot be told apart any more, so that their updates are moved to `since` and summed up;
+later ones keep their times. The result replaces its inputs in one commit that counts as no change of data.
+Which files to merge is a pure plan: small ones together, larger ones only when what joins them is of
+their size, so that a row is rewritten a logarithmic number of times. A compaction works beside writers: its
+inputs never change, and its commit is tried again at newer versions as long as they are all still there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hermit.persist import files
+from hermit.persist.appender import Appender
+from hermit.persist.commit import DataFile
+from hermit.persist.reader import Reader, pin
+from hermit.persist.state import State
+from hermit.persist.storage.abc import Blob
+
+FILES_MAX = 32  # so many files of one collection that fit together are merged
+SMALL_BYTES = 64 << 10
+AUTOMATIC_BYTES = 32 << 20  # merged between two commits of a writer; more is for `compact` or Spark
+OUTPUT_BYTES = 128 << 20
+
+
+@dataclass(frozen=True)
+class Merge:
+    """Files of one collection to be merged into as few as possible."""
+
+    collection: str
+    since: int
+    inputs: tuple[DataFile, ...]
+
+
+def plan(
+    state: State, names: Iterable[str], *, files_max: int = FILES_MAX, bytes_max: int = AUTOMATIC_BYTES
+) -> list[Merge]:
+    """What is worth merging now in these collections."""
+    wanted = set(names)
+    counts = Counter(file.collection for file in state.live.values())
+    merges = []
+    for name in sorted(name for name, count in counts.items() if count >= files_max and name in wanted):
+        inputs: list[DataFile] = []
+        total = 0
+        for file in sorted(state.files([name]), key=lambda file: (file.bytes, file.path)):
+            if file.bytes > max(SMALL_BYTES, 2 * total) or total + file.bytes > bytes_max:
+                break
+            inputs.append(file)
+            total += file.bytes
+        if len(inputs) >= files_max:
+            merges.append(Merge(name, state.since(name), tuple(inputs)))
+    return merges
+
+
+def plan_all(state: State, names: Iterable[str]) -> list[Merge]:
+    """Everything that can be folded in these collections."""
+    merges = []
+    for name in names:
+        inputs = tuple(state.files([name]))
+        if len(inputs) > 1 or any(_has_history(file, state.since(name)) for file in inputs):
+            merges.append(Merge(name, state.since(name), inputs))
+    return merges
+
+
+def _has_history(file: DataFile, since: int) -> bool:
+    return file.time_min < min(file.time_max, since)
+
+
+def fold(table: pa.Table, since: int) -> tuple[pa.Table, pa.Table]:
+    """Updates summed up: those that `since` has passed, all at `since`, and the later ones."""
+    times = table["time"].combine_chunks().view(pa.uint64())
+    bound = pa.scalar(min(since, (1 << 64) - 1), pa.uint64())
+    times = pc.max_element_wise(times, bound)
+    table = pa.table({"key": table["key"], "value": table["value"], "time": times, "diff": table["diff"]})
+    sums = table.group_by(["key", "value", "time"], use_threads=False).aggregate([("diff", "sum")])
+    sums = sums.rename_columns(["key", "value", "time", "diff"])
+    sums = sums.filter(pc.not_equal(sums["diff"], 0))
+    sums = sums.sort_by([("key", "ascending"), ("value", "ascending"), ("time", "ascending")])
+    past = pc.less_equal(sums["time"], bound)
+    return _stored(sums.filter(past)), _stored(sums.filter(pc.invert(past)))
+
+
+def _stored(table: pa.Table) -> pa.Table:
+    times = table["time"].combine_chunks().view(pa.int64())
+    return pa.table([table["key"], table["value"], times, table["diff"]], schema=files.SCHEMA)
+
+
+class Compactor:
+    """Runs merges of one location."""
+
+    def __init__(self, reader: Reader, appender: Appender, blob: Blob) -> None:
+        self._reader = reader
+        self._appender = appender
+        self._blob = blob
+
+    def run(self, location: str, merges: Sequence[Merge]) -> State | None:
+        """All merges in one commit; None if there was nothing to do or somebody else did it."""
+        if not merges:
+            return None
+        outputs: list[DataFile] = []
+        with pin(location, (file for merge in merges for file in merge.inputs)):
+            for merge in merges:
+                outputs += self._merge(merge)
+        return self._appender.replace_files([file for merge in merges for file in merge.inputs], outputs)
+
+    def _merge(self, merge: Merge) -> list[DataFile]:
+        tables = [self._reader.load(file) for file in merge.inputs]
+        outputs: list[DataFile] = []
+        written: dict[str, bytes] = {}
+        for table in fold(pa.concat_tables(tables), merge.since):
+            batch = files.new_batch()
+            for part in _split(table, sum(file.bytes for file in merge.inputs)):
+                file, data = files.encode_table(f"data/{batch}", merge.collection, part)
+                outputs.append(file)
+                written[file.path] = data
+        if written:
+            self._blob.put(written)
+        return outputs
+
+
+def _split(table: pa.Table, bytes_estimate: int) -> list[pa.Table]:
+    """Parts of about the size that a file should have."""
+    if table.num_rows == 0:
+        return []
+    parts = -(-bytes_estimate // OUTPUT_BYTES)
+    step = -(-table.num_rows // max(parts, 1))
+    return [table.slice(start, step) for start in range(0, table.num_rows, step)]

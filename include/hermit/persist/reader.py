@@ -1,0 +1,119 @@
+"""Reading contents at a time, and single updates, from the files of a state.
+
+Contents at a time in `[since, upper)` are the same in every state, so that any state will do in which
+the time is readable. Files of older states disappear by vacuum. A reader notes which files it is about to
+read so that a vacuum in this process spares them; against one in another process its retention protects,
+and if a file is gone all the same, the reader starts again from the latest state.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from hermit.errors import NotInitialized
+from hermit.persist import check
+from hermit.persist.commit import DataFile
+from hermit.persist.errors import FilesVacuumed, corrupt
+from hermit.persist.state import State
+from hermit.persist.storage.abc import Blob
+from hermit.persist.table import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_pinned: dict[str, Counter[str]] = {}
+_pinned_lock = threading.Lock()
+
+
+@contextmanager
+def pin(location: str, files: Iterable[DataFile]) -> Iterator[None]:
+    """Protect files from a vacuum in this process."""
+    paths = [file.path for file in files]
+    with _pinned_lock:
+        _pinned.setdefault(location, Counter()).update(paths)
+    try:
+        yield
+    finally:
+        with _pinned_lock:
+            counts = _pinned[location]
+            counts.subtract(paths)
+            _pinned[location] = +counts
+
+
+def pinned(location: str) -> set[str]:
+    """The files that readers in this process are about to read."""
+    with _pinned_lock:
+        return set(_pinned.get(location, ()))
+
+
+class Reader:
+    """Reads one location."""
+
+    def __init__(self, table: Table, blob: Blob) -> None:
+        self._table = table
+        self._blob = blob
+        self._location = table.storage.location
+
+    def tables(self, names: Sequence[str], as_of: int | None) -> Iterator[tuple[str, pa.Table]]:
+        """The consolidated contents per collection, as tables of key, value and diff."""
+        state = self.state_at(names, as_of)
+        for _ in range(3):
+            begun = False
+            try:
+                for item in self._tables(state, names, as_of):
+                    begun = True
+                    yield item
+            except FilesVacuumed:
+                if begun:
+                    raise
+                state = self._table.refresh()
+            else:
+                return
+        raise FilesVacuumed(f"files of {self._location} are vacuumed faster than they can be read")
+
+    def _tables(
+        self, state: State, names: Sequence[str], as_of: int | None
+    ) -> Iterator[tuple[str, pa.Table]]:
+        from hermit.persist import snapshot
+
+        times = {name: state.upper(name) - 1 if as_of is None else as_of for name in names}
+        for name, at in times.items():
+            check.readable(name, state.frontier(name), at)
+        with pin(self._location, state.files(names)):
+            for name, at in times.items():
+                for table in snapshot.tables(state.files([name]), at, self.load):
+                    if table.num_rows:
+                        yield name, table
+
+    def updates(self, state: State, name: str, lower: int, upper: int) -> Iterator[pa.Table]:
+        """The updates of a collection with `lower <= time < upper`, as they are stored."""
+        from hermit.persist import snapshot
+
+        for file in state.files([name]):
+            if file.time_max >= lower and file.time_min < upper:
+                yield snapshot.between(self.load(file), lower, upper)
+
+    def state_at(self, names: Sequence[str], as_of: int | None) -> State:
+        """A state at which the time is readable, the latest if it must be."""
+        state = self._table.cached
+        if as_of is None or state.version < 0 or any(as_of >= state.upper(name) for name in names):
+            state = self._table.refresh()
+        if state.version < 0:
+            raise NotInitialized(f"{self._location} does not exist", location=self._location)
+        return state
+
+    def load(self, file: DataFile) -> pa.Table:
+        """The verified table of a file."""
+        from hermit.persist import files
+
+        try:
+            return files.load(self._blob, self._location, file)
+        except FileNotFoundError as error:
+            if file.path in self._table.refresh().live:
+                why = "the file is missing"
+                raise corrupt(self._location, file.path, why, collection=file.collection) from error
+            raise FilesVacuumed(f"{file.path} of {self._location} was vacuumed", path=file.path) from error
