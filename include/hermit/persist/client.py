@@ -13,21 +13,30 @@ Opening writes nothing. A location that does not exist has version -1; its first
 
 from __future__ import annotations
 
+import copy
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from hermit.errors import ReadOnly
 from hermit.persist import check
 from hermit.persist.appender import Append, Appender, Record
+from hermit.persist.codec import BytesCodec, Codec
 from hermit.persist.commit import DataFile, StagedFile
 from hermit.persist.errors import StagedFileMissing
 from hermit.persist.frontier import Frontier
+from hermit.persist.handles import MultiWriteHandle, ReadHandle, WriteHandle
+from hermit.persist.lifecycle import RuntimeSlot
+from hermit.persist.listen import Listener
+from hermit.persist.lock import Holder, WriteLock
 from hermit.persist.maintenance import Maintenance
 from hermit.persist.metrics import Metrics
 from hermit.persist.reader import Reader
-from hermit.persist.state import State
+from hermit.persist.runtime import Call, PersistFuture, Runtime
+from hermit.persist.state import State, check_name
 from hermit.persist.storage.abc import Storage
 from hermit.persist.storage.cache import CachingBlob
 from hermit.persist.storage.open import open_storage
@@ -39,7 +48,10 @@ if TYPE_CHECKING:
 
     from hermit.persist.vacuum import Vacuumed
 
+K = TypeVar("K")
+V = TypeVar("V")
 CACHE_BYTES = 64 << 20
+_BYTES: Codec[Any] = BytesCodec()
 
 
 class PersistClient:
@@ -53,20 +65,27 @@ class PersistClient:
         cache_bytes: int = CACHE_BYTES,
         retry: RetryPolicy | None = None,
         maintain: bool = True,
+        reentrance_id: str | None = None,
         now_ms: Callable[[], int] | None = None,
     ) -> None:
         self.location = storage.location
         self.mode = mode
         self.metrics = Metrics()
         retried = with_retries(storage, retry or RetryPolicy(), self.metrics)
+        clock = now_ms or (lambda: time.time_ns() // 1_000_000)
         self._blob = CachingBlob(retried.blob, cache_bytes, self.metrics)
-        self._table = Table(Storage(storage.location, self._blob, retried.log), self.metrics)
-        self._now_ms = now_ms or (lambda: time.time_ns() // 1_000_000)
-        self._reader = Reader(self._table, self._blob)
-        self._appender = Appender(self._table, self._blob, self._now_ms)
-        self._maintenance = Maintenance(
-            self._table, self._reader, self._appender, self._now_ms, automatic=maintain
+        table = self._table = Table(Storage(storage.location, self._blob, retried.log), self.metrics)
+        self._reader = Reader(table, self._blob)
+        appender = Appender(table, self._blob, clock)
+        maintenance = Maintenance(table, self._reader, appender, clock, automatic=maintain)
+        lock = WriteLock(table, self._reader, appender)
+        holder = reentrance_id or uuid.uuid4().hex
+        self._maintenance = maintenance
+        self._lock = lock
+        self._slot = RuntimeSlot(
+            self.location, lambda: Runtime(table, maintenance.append, lock, holder, clock)
         )
+        self._slot.register(self)
 
     @classmethod
     def open(
@@ -76,28 +95,21 @@ class PersistClient:
         mode: Literal["rw", "ro"] = "rw",
         storage_options: dict[str, str] | None = None,
         storage: Storage | None = None,
-        cache_bytes: int = CACHE_BYTES,
-        retry: RetryPolicy | None = None,
-        maintain: bool = True,
-        now_ms: Callable[[], int] | None = None,
+        **options: Any,
     ) -> PersistClient:
-        """Open a location. Writes nothing, whatever the mode.
+        """Open a location. Writes nothing, whatever the mode. Options, all with good defaults:
 
-        `maintain` lets commits of this client write checkpoints and merge small files now and then.
+        `cache_bytes` of data files kept in memory; `retry`, a `RetryPolicy`; `maintain`, whether commits of
+        this client write checkpoints and merge small files now and then; `reentrance_id`, under which the
+        first write handle takes the write lock (by default a random one); `now_ms`, the clock.
         """
-        return cls(
-            storage or open_storage(location, storage_options),
-            mode=mode,
-            cache_bytes=cache_bytes,
-            retry=retry,
-            maintain=maintain,
-            now_ms=now_ms,
-        )
+        return cls(storage or open_storage(location, storage_options), mode=mode, **options)
 
     # State
 
     def state(self) -> State:
         """The latest version and all frontiers, linearized: whatever was acknowledged before is in it."""
+        self._slot.check()
         return self._table.refresh()
 
     @property
@@ -118,6 +130,63 @@ class PersistClient:
     def frontier(self, name: str) -> Frontier:
         """The latest `[since, upper)` of a collection."""
         return self.state().frontier(name)
+
+    # Life
+
+    def clone(self) -> PersistClient:
+        """Another client with the same runtime. When the last clone is gone, the runtime stops."""
+        clone = copy.copy(self)
+        self._slot.register(clone)
+        return clone
+
+    def stop(self) -> None:
+        """Finish pending calls, release the write lock; every clone refuses new work from now on."""
+        self._slot.stop()
+
+    def __enter__(self) -> PersistClient:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    # Handles
+
+    @overload
+    def create_or_load(self, name: str) -> tuple[WriteHandle[bytes, bytes], ReadHandle[bytes, bytes]]: ...
+
+    @overload
+    def create_or_load(
+        self, name: str, key_codec: Codec[K], value_codec: Codec[V]
+    ) -> tuple[WriteHandle[K, V], ReadHandle[K, V]]: ...
+
+    def create_or_load(
+        self, name: str, key_codec: Codec[Any] = _BYTES, value_codec: Codec[Any] = _BYTES
+    ) -> tuple[WriteHandle[Any, Any], ReadHandle[Any, Any]]:
+        """Handles of a collection, new or not. The first of a writing client takes the write lock."""
+        check_name(name)
+        if self.mode == "rw":
+            self._slot.get()
+        write = WriteHandle(name, key_codec, value_codec, self._submit, self.frontier)
+        return write, ReadHandle(name, key_codec, value_codec, self)
+
+    def multi_write_handle(self, handles: Sequence[WriteHandle[Any, Any]]) -> MultiWriteHandle:
+        """A handle that mutates several collections at once."""
+        return MultiWriteHandle(handles, self._submit)
+
+    def _submit(self, call: Call) -> PersistFuture[State]:
+        self._check_writable()
+        return self._slot.get().submit(call)
+
+    def lock_holder(self) -> Holder | None:
+        """Who holds the write lock."""
+        return self._lock.holder()[0]
+
+    def break_lock(self) -> Holder | None:
+        """Take the write lock from whoever holds it; who did. Its next write will fail."""
+        self._check_writable()
+        return self._lock.force()
 
     # Writing
 
@@ -158,10 +227,11 @@ class PersistClient:
         version: int | None = None,
     ) -> State:
         """The same with the files of a batch, whose rows carry a time that is not sealed yet."""
+        self._check_writable()
         check.append_arguments(updates or {}, expected, new_upper, since or {})
         check.batch_times(files, expected, new_upper)
         self._check_staged(files)
-        return self._append(
+        return self._maintenance.append(
             Append(
                 files=files,
                 updates=updates or {},
@@ -189,6 +259,7 @@ class PersistClient:
         the replaced collections moves to their old upper. Records in `updates` are appended on top, also to
         collections that are not replaced; those keep everything else.
         """
+        self._check_writable()
         state = self.state()
         check.version(state, version)
         expected = {name: state.upper(name) for name in {*collections, *new_upper}}
@@ -196,7 +267,7 @@ class PersistClient:
         check.replace_arguments(files, collections, new_upper, expected)
         check.append_arguments(updates or {}, expected, new_upper, since)
         self._check_staged(files)
-        return self._append(
+        return self._maintenance.append(
             Append(
                 files=files,
                 removes=state.files(collections),
@@ -209,11 +280,10 @@ class PersistClient:
             )
         )
 
-    def _append(self, append: Append) -> State:
+    def _check_writable(self) -> None:
+        self._slot.check()
         if self.mode == "ro":
             raise ReadOnly(f"{self.location} was opened to read only")
-        state = self._appender.append(append)
-        return self._maintenance.after_commit(state, {*append.updates, *(f.collection for f in append.files)})
 
     def _check_staged(self, files: Sequence[StagedFile]) -> None:
         """A commit must not name a file that is not there: one listing, whatever the number of rows."""
@@ -233,6 +303,7 @@ class PersistClient:
         self, names: Sequence[str], as_of: int | None = None
     ) -> Iterator[tuple[str, bytes, bytes, int]]:
         """The contents at a time, by default the latest: (collection, key, value, diff), each row once."""
+        self._slot.check()
         for name, table in self._reader.tables(names, as_of):
             for batch in table.to_batches(max_chunksize=65536):
                 columns = [column.to_pylist() for column in batch.columns]
@@ -242,6 +313,7 @@ class PersistClient:
         """The same as record batches with the columns collection (dictionary), key, value, diff."""
         import pyarrow as pa
 
+        self._slot.check()
         for name, table in self._reader.tables(names, as_of):
             label = pa.array([name], pa.string())
             for batch in table.to_batches():
@@ -249,6 +321,24 @@ class PersistClient:
                 yield pa.RecordBatch.from_arrays(
                     [tag, *batch.columns], names=["collection", *batch.schema.names]
                 )
+
+    def lookup(self, name: str, key: bytes, as_of: int | None = None) -> list[tuple[bytes, int]]:
+        """The values of one key at a time, as (value, diff)."""
+        self._slot.check()
+        found = self._reader.tables([name], as_of, key)
+        return [
+            (value, diff)
+            for _, table in found
+            for value, diff in zip(table["value"].to_pylist(), table["diff"].to_pylist(), strict=True)
+        ]
+
+    def listen(self, names: Sequence[str], as_of: int, *, resume: bool = False) -> Listener:
+        """The contents at a time, then every later step exactly once; with `resume` only the steps."""
+        self._slot.check()
+        # The listener holds on to this client, so that it is not taken for the last one and stopped.
+        return Listener(
+            self._table, self._reader, names, as_of, resume=resume, stopped=lambda: self._slot.is_stopped
+        )
 
     def files(self, names: Sequence[str] | None = None, version: int | None = None) -> list[DataFile]:
         """The live files, which together are the contents, at the latest or exactly the given version."""
@@ -272,8 +362,10 @@ class PersistClient:
 
     def compact(self, names: Sequence[str] | None = None) -> State:
         """Fold the history of collections up to `since`, in this process, and merge their files."""
+        self._check_writable()
         return self._maintenance.compact(names)
 
     def vacuum(self, *, retention_s: float | None = None, dry_run: bool = False) -> Vacuumed:
         """Delete files that nobody needs any more."""
+        self._check_writable()
         return self._maintenance.vacuum(retention_s, dry_run=dry_run)

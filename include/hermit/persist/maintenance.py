@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from hermit.errors import HermitError
-from hermit.persist.appender import Appender
+from hermit.persist.appender import Append, Appender
 from hermit.persist.reader import Reader
 from hermit.persist.state import State
 from hermit.persist.table import Table
@@ -45,6 +45,11 @@ class Maintenance:
         self._now_ms = now_ms
         self._automatic = automatic
         self._vacuuming = threading.Lock()
+
+    def append(self, append: Append) -> State:
+        """Commit, then do what is due; the state after both."""
+        state = self._appender.append(append)
+        return self.after_commit(state, {*append.updates, *(file.collection for file in append.files)})
 
     def after_commit(self, state: State, names: Iterable[str]) -> State:
         """Do what is due after a commit that touched these collections; the state after that."""

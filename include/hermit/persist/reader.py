@@ -58,13 +58,15 @@ class Reader:
         self._blob = blob
         self._location = table.storage.location
 
-    def tables(self, names: Sequence[str], as_of: int | None) -> Iterator[tuple[str, pa.Table]]:
-        """The consolidated contents per collection, as tables of key, value and diff."""
+    def tables(
+        self, names: Sequence[str], as_of: int | None, key: bytes | None = None
+    ) -> Iterator[tuple[str, pa.Table]]:
+        """The consolidated contents per collection, all or of one key, as tables of key, value and diff."""
         state = self.state_at(names, as_of)
         for _ in range(3):
             begun = False
             try:
-                for item in self._tables(state, names, as_of):
+                for item in self._tables(state, names, as_of, key):
                     begun = True
                     yield item
             except FilesVacuumed:
@@ -76,16 +78,17 @@ class Reader:
         raise FilesVacuumed(f"files of {self._location} are vacuumed faster than they can be read")
 
     def _tables(
-        self, state: State, names: Sequence[str], as_of: int | None
+        self, state: State, names: Sequence[str], as_of: int | None, key: bytes | None
     ) -> Iterator[tuple[str, pa.Table]]:
         from hermit.persist import snapshot
 
+        load = self.load if key is None else lambda file: snapshot.of_key(self.load(file), key)
         times = {name: state.upper(name) - 1 if as_of is None else as_of for name in names}
         for name, at in times.items():
             check.readable(name, state.frontier(name), at)
         with pin(self._location, state.files(names)):
             for name, at in times.items():
-                for table in snapshot.tables(state.files([name]), at, self.load):
+                for table in snapshot.tables(state.files([name]), at, load):
                     if table.num_rows:
                         yield name, table
 

@@ -68,6 +68,11 @@ def _until(table: pa.Table, file: DataFile, as_of: int) -> pa.Table:
     return table.select(COLUMNS)
 
 
+def of_key(table: pa.Table, key: bytes) -> pa.Table:
+    """The updates of one key."""
+    return table.filter(pc.equal(table["key"], pa.scalar(key, pa.binary())))
+
+
 def between(table: pa.Table, lower: int, upper: int) -> pa.Table:
     """The updates with `lower <= time < upper`."""
     times = table["time"].combine_chunks().view(pa.uint64())

@@ -17,8 +17,9 @@ from pathlib import Path
 from hermit.persist import commit as commits
 from hermit.persist.commit import Commit
 from hermit.persist.errors import SyncFailed, corrupt
-from hermit.persist.storage.abc import BlobInfo, Storage, StoredCommit, commit_key, poll
+from hermit.persist.storage.abc import BlobInfo, Storage, StoredCommit, commit_key
 from hermit.persist.storage.disk import Disk, OsDisk
+from hermit.persist.storage.notify import wait_in_folder
 
 _TMP = "_hermit/tmp"
 _WRITE_BYTES = 1 << 20
@@ -218,7 +219,8 @@ class LocalLog:
         self._files.sync_folder(self._files.path("_delta_log"))
 
     def wait(self, version: int, timeout_s: float) -> bool:
-        return poll(lambda: self.exists(version), timeout_s)
+        folder = self._files.path("_delta_log")
+        return wait_in_folder(folder, lambda: self.exists(version), timeout_s)
 
     def delete(self, version: int) -> None:
         self._disk.unlink(self._files.path(commit_key(version)))
