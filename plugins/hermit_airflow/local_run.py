@@ -37,6 +37,11 @@ class _Progress:
         self.say(task=task_instance.task_id, state="success")
 
     @hookimpl
+    def on_task_instance_skipped(self, previous_state: Any, task_instance: Any) -> None:
+        """A task skipped itself; those that a branch jumps over never start."""
+        self.say(task=task_instance.task_id, state="skipped")
+
+    @hookimpl
     def on_task_instance_failed(self, previous_state: Any, task_instance: Any, error: Any) -> None:
         """A task failed; whether it will be tried again, Airflow knows."""
         self.error = str(error).strip()
@@ -49,7 +54,7 @@ def main(dag_id: str, conf: str) -> int:
     # Logs of tasks and of Spark go to standard error: standard output belongs to the events.
     os.dup2(2, 1)
     from airflow.dag_processing.dagbag import DagBag
-    from airflow.listeners.listener import get_listener_manager
+    from airflow.sdk.listener import get_listener_manager
 
     progress = _Progress(events)
     bag = DagBag(dag_folder=os.environ["AIRFLOW__CORE__DAGS_FOLDER"])

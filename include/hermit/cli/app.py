@@ -16,7 +16,6 @@ from typer import core, main
 
 from hermit import __version__
 
-
 _USAGE_ERROR: type[Any] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "UsageError")
 
 

@@ -11,7 +11,6 @@ from types import TracebackType
 from hermit.digest import Digest, digest_collection
 from hermit.durable.bootstrap import Pairs
 from hermit.durable.contents import MOVED, is_own_config
-from hermit.durable.dump import dump_rows
 from hermit.durable.model import CollectionMetrics
 from hermit.durable.store import Store
 from hermit.rows import Row, Update
@@ -38,6 +37,8 @@ class Contents:
         return [_metrics(name, self._moved(name)) for name in MOVED]
 
     def dump(self) -> str:
+        from hermit.durable.dump import dump_rows
+
         return dump_rows(self._rows)
 
     def _moved(self, name: str) -> list[tuple[bytes, bytes]]:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from hermit.migration.stores import Stores
 
 _BATCH_ROWS = 65_536
+_PAGE_BYTES = 8_192
+# Below this, starting a second worker costs more than it saves.
+_SMALL_BYTES = 8 << 20
 
 Run: TypeAlias = "Callable[[Callable[[Any], Part], Sequence[Any]], list[Part]]"
 """Calls a function on every item, wherever it likes: under Spark, or one after the other."""
@@ -152,9 +155,12 @@ class Piece:
 
 def plan_restore(persist: PersistCatalog, ids: Mapping[str, int], partitions: int) -> list[Piece]:
     """Cut the shard into pieces of about equal size that can be copied side by side."""
+    sources = list(_sources(persist, ids))
+    if sum(source.bytes for source in sources) < _SMALL_BYTES:
+        partitions = 1
     bins: list[list[Source]] = [[] for _ in range(partitions)]
     sizes = [0] * partitions
-    for source in sorted(_sources(persist, ids), key=lambda source: -source.bytes):
+    for source in sorted(sources, key=lambda source: -source.bytes):
         smallest = sizes.index(min(sizes))
         bins[smallest].append(source)
         sizes[smallest] += source.bytes + 1
@@ -221,7 +227,9 @@ def stage_stash(
 
     location, url = stores.location, stores.stash_url
     with bulk.export(stash.stash, partitions) as export:
-        parts = run(lambda r: stage_range(location, batch, url, export, *r), export.ranges)
+        pages = export.ranges[-1][1] if export.ranges else 0
+        ranges = export.ranges if pages * _PAGE_BYTES >= _SMALL_BYTES else [(0, pages)]
+        parts = run(lambda r: stage_range(location, batch, url, export, *r), ranges)
     return export.version, merge(parts)
 
 

@@ -128,7 +128,7 @@ def _parse(location: str, key: str, pointer: dict[str, Any], data: bytes) -> Sta
     frontiers: dict[str, dict[str, int]] = {}
     live: dict[str, DataFile] = {}
     table: dict[str, Any] = {}
-    for row in pq.read_table(pa.BufferReader(data)).to_pylist(maps_as_pydicts="strict"):
+    for row in pq.ParquetFile(pa.BufferReader(data)).read().to_pylist(maps_as_pydicts="strict"):
         if row["txn"]:
             name, _, kind = row["txn"]["appId"].rpartition("/")
             frontiers.setdefault(name, {})[kind] = frontier_from_long(row["txn"]["version"])
