@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 
 from hermit.errors import HermitError
+from hermit.formats import guard
 from hermit.formats.layout import Layout
 
 _PACKAGE = "package hermit.objects;"
@@ -27,6 +28,7 @@ class CodeGenerationFailed(HermitError):
 
 def generate(layout: Layout, target: Path | None = None) -> None:
     """Write one module and one stub for the current proto and for every snapshot."""
+    guard.check(layout)
     target = target or layout.generated
     with tempfile.TemporaryDirectory() as scratch:
         out = Path(scratch) / "out"
@@ -40,6 +42,12 @@ def generate(layout: Layout, target: Path | None = None) -> None:
         for path in sorted((out / "hermit" / "formats" / "gen").iterdir()):
             shutil.copyfile(path, target / path.name)
         (target / "__init__.py").write_text(_HEADER)
+
+
+def check_compiles(source: Path) -> None:
+    """Raise what `protoc` says about a proto, without writing anything."""
+    with tempfile.TemporaryDirectory() as scratch:
+        _compile(source, "objects", Path(scratch), Path(scratch))
 
 
 def _compile(source: Path, name: str, scratch: Path, out: Path) -> None:

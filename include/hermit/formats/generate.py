@@ -66,7 +66,7 @@ def rows(
     encode = _encoder(version)
     for collection in GENERATED:
         size = sizes.get(collection, Size())
-        plan = Plan(seed, counts, size.bytes / size.rows if size.rows else None)
+        plan = Plan(seed, counts, size.bytes / size.rows if size.rows and size.bytes else None)
         for fact in FACTS[collection](plan):
             row = encode(_in_version(fact, version))
             if row is not None:
@@ -101,7 +101,8 @@ def _counts(objects: int | None, like: Mapping[str, Size]) -> dict[str, int]:
 
 def _in_version(fact: Fact, version: int) -> Fact:
     for newer in range(STASH_VERSION, version, -1):
-        fact = EARLIER[newer](fact)
+        if newer in EARLIER:
+            fact = EARLIER[newer](fact)
     return fact
 
 

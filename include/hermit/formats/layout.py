@@ -61,7 +61,7 @@ class Layout:
 
     def snapshots(self) -> dict[int, Path]:
         """Every snapshot by version, oldest first."""
-        found = {int(m[1]): path for path in self.old.iterdir() if (m := _SNAPSHOT.fullmatch(path.name))}
+        found = {int(m[1]): path for path in self.old.glob("*") if (m := _SNAPSHOT.fullmatch(path.name))}
         return dict(sorted(found.items()))
 
     def step(self, version: int) -> Path:
@@ -69,7 +69,7 @@ class Layout:
 
     def steps(self) -> dict[int, Path]:
         """Every step's module by the version that it starts from."""
-        found = {int(m[1]): path for path in self.upgrades.iterdir() if (m := _STEP.fullmatch(path.name))}
+        found = {int(m[1]): path for path in self.upgrades.glob("*") if (m := _STEP.fullmatch(path.name))}
         return dict(sorted(found.items()))
 
     def constants(self) -> dict[str, int]:

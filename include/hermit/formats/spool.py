@@ -24,7 +24,7 @@ Change = tuple[Row, int]
 
 
 class Spool:
-    """An append-only list of changes that is read once, in batches."""
+    """An append-only list of changes, read back in batches."""
 
     def __init__(self) -> None:
         self._file = tempfile.SpooledTemporaryFile(max_size=_MEMORY_BYTES)  # noqa: SIM115 (closed by close)
@@ -41,6 +41,11 @@ class Spool:
     def add(self, collection: str, key: bytes, value: bytes, diff: int) -> None:
         header = _HEADER.pack(self._tags[collection], diff, len(key), len(value))
         self._file.write(header + key + value)
+
+    def keys(self, collection: str, diff: int) -> Iterator[bytes]:
+        """The keys of the changes of one collection that have this diff."""
+        for batch in self.batches():
+            yield from (row.key for row, each in batch if (row.collection, each) == (collection, diff))
 
     def batches(self) -> Iterator[list[Change]]:
         """All changes in order, at most `BATCH_ROWS` and about `BATCH_BYTES` at a time."""

@@ -8,7 +8,8 @@ The caller gives a transaction as two functions, so that stash and shard run the
 Each step is read to its end before its first change is written; the change of `user_version` is its
 last. A step that changes nothing writes nothing else. After each step, the collections that it touched
 are read again: a key that occurs twice, or a number of rows that the step's actions do not explain, is an
-error. Whatever raises here, the caller aborts its transaction, and the catalog is as it was before.
+error. After the last one, every row of the catalog must be a complete object of the current version.
+Whatever raises here, the caller aborts its transaction, and the catalog is as it was before.
 
 Memory is bounded by a batch, 16 MiB of waiting changes, and eight bytes per row of one collection.
 """
@@ -16,17 +17,17 @@ Memory is bounded by a batch, 16 MiB of waiting changes, and eight bytes per row
 from __future__ import annotations
 
 import logging
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import TypeAlias, TypeVar, cast
 
 from google.protobuf.message import Message
 
 from hermit import __version__
 from hermit.errors import invariant
-from hermit.formats import config, frame
+from hermit.formats import codec, config, frame
 from hermit.formats.actions import Action, Delete, Insert, Stored, Update
 from hermit.formats.collections import COLLECTIONS, MESSAGES
 from hermit.formats.complete import missing
@@ -72,6 +73,7 @@ def upgrade(
     found = check_version(version)
     if found == STASH_VERSION:
         return UpgradeReport(version, STASH_VERSION)
+    _stored_version(read, version)
     sizes = {name: _measure(read, name) for name in COLLECTIONS}
     steps: list[StepReport] = []
     while (step := arms(found, parse_build(build))) is not None:
@@ -80,7 +82,8 @@ def upgrade(
         sizes = dict(steps[-1].after)
         found = check_version(found + 1)
     for name, size in sizes.items():
-        _check_count(name, size.rows, _measure(read, name).rows, found)
+        check = _checker(name) if found == STASH_VERSION else None
+        _check_count(name, size.rows, _measure(read, name, check=check).rows, found)
     return UpgradeReport(version, STASH_VERSION, tuple(steps))
 
 
@@ -94,9 +97,11 @@ def _run_step(start: int, step: Step, read: Read, write: Write, before: dict[str
         recorder = _Recorder(start + 1, spool)
         for action in step(_Rows(start, read)):
             recorder.record(action)
+        recorder.check_added_keys()
         for batch in spool.batches():
             write(batch)
-    write(_version_change(start, read))
+    stored = _stored_version(read, start)
+    write([(stored, -1), (stored._replace(value=config.encode_value(start + 1)), 1)])
     after = dict(before)
     for name in recorder.touched | {config.COLLECTION}:
         after[name] = _measure(read, name, unique_after=start + 1)
@@ -105,15 +110,15 @@ def _run_step(start: int, step: Step, read: Read, write: Write, before: dict[str
     return StepReport(start, before, after, recorder.inserted, recorder.updated, recorder.deleted)
 
 
-def _version_change(start: int, read: Read) -> list[tuple[Row, int]]:
-    """Retract the stored version and write the next one."""
-    for key, value in read(config.COLLECTION):
-        if config.decode_key(key) == config.USER_VERSION:
-            stored = config.decode_value(value)
-            invariant(stored == start, f"the catalog says that its format is {stored}, not {start}")
-            old = Row(config.COLLECTION, key, value)
-            return [(old, -1), (old._replace(value=config.encode_value(start + 1)), 1)]
-    raise CannotConvert(config.COLLECTION, "the catalog", "it does not say which format it has")
+def _stored_version(read: Read, expected: int) -> Row:
+    """The row that holds the version, after a look at all of config."""
+    rows = [Row(config.COLLECTION, key, value) for key, value in read(config.COLLECTION)]
+    found = {config.decode_key(row.key): (row, config.decode_value(row.value)) for row in rows}
+    if config.USER_VERSION not in found:
+        raise CannotConvert(config.COLLECTION, "the catalog", "it does not say which format it has")
+    row, version = found[config.USER_VERSION]
+    invariant(version == expected, f"the catalog says that its format is {version}, not {expected}")
+    return row
 
 
 @dataclass
@@ -148,6 +153,7 @@ class _Recorder:
     inserted: Counter[str] = field(default_factory=Counter)
     updated: Counter[str] = field(default_factory=Counter)
     deleted: Counter[str] = field(default_factory=Counter)
+    added_keys: defaultdict[str, KeyHashes] = field(default_factory=lambda: defaultdict(KeyHashes))
 
     @property
     def touched(self) -> set[str]:
@@ -157,7 +163,7 @@ class _Recorder:
         match action:
             case Insert(collection, key, value):
                 key_bytes = self._encode(collection, key, "Key")
-                self.spool.add(collection, key_bytes, self._encode(collection, value, "Value"), 1)
+                self._add(collection, key_bytes, self._encode(collection, value, "Value"))
                 self.inserted[collection] += 1
             case Delete(row):
                 self.spool.add(row.collection, row.key_bytes, row.value_bytes, -1)
@@ -170,8 +176,18 @@ class _Recorder:
         value_bytes = row.value_bytes if value is None else self._encode(row.collection, value, "Value")
         if (key_bytes, value_bytes) != (row.key_bytes, row.value_bytes):
             self.spool.add(row.collection, row.key_bytes, row.value_bytes, -1)
-            self.spool.add(row.collection, key_bytes, value_bytes, 1)
+            self._add(row.collection, key_bytes, value_bytes)
             self.updated[row.collection] += 1
+
+    def _add(self, collection: str, key: bytes, value: bytes) -> None:
+        self.spool.add(collection, key, value, 1)
+        self.added_keys[collection].add(key)
+
+    def check_added_keys(self) -> None:
+        """Two added rows with one key: noticed before anything is written, whatever the store would do."""
+        for collection, hashes in self.added_keys.items():
+            added = partial(self.spool.keys, collection, 1)
+            _check_unique(collection, hashes, added, self.version)
 
     def _encode(self, collection: str, message: Message, part: str) -> bytes:
         _check_type(self.version, collection, message.DESCRIPTOR.full_name, part)
@@ -187,8 +203,14 @@ def _check_type(version: int, collection: str, found: str, part: str) -> None:
     invariant(collection != config.COLLECTION, "a step touched config, which no step may")
 
 
-def _measure(read: Read, collection: str, unique_after: int | None = None) -> Size:
-    """Count a collection, and on demand check that its keys are unique."""
+def _measure(
+    read: Read,
+    collection: str,
+    *,
+    unique_after: int | None = None,
+    check: Callable[[bytes, bytes], None] | None = None,
+) -> Size:
+    """Count a collection, and on demand check that its keys are unique, or every row."""
     rows = size = 0
     hashes = KeyHashes()
     for key, value in read(collection):
@@ -196,14 +218,35 @@ def _measure(read: Read, collection: str, unique_after: int | None = None) -> Si
         size += len(key) + len(value)
         if unique_after is not None:
             hashes.add(key)
-    key_twice = duplicate(hashes, lambda: (key for key, _ in read(collection)))
-    if key_twice is not None:
-        raise DuplicateKey(
-            f"after the step to v{unique_after}, two rows of {collection} have the key {key_twice.hex()}",
-            collection=collection,
-            key=key_twice,
-        )
+        if check is not None:
+            check(key, value)
+    if unique_after is not None:
+        _check_unique(collection, hashes, lambda: (key for key, _ in read(collection)), unique_after)
     return Size(rows, size)
+
+
+def _checker(collection: str) -> Callable[[bytes, bytes], None]:
+    """Checks that a row is a complete object of the current version, so that none is left behind."""
+    decode_key, decode_value = codec.decoder(collection, "key"), codec.decoder(collection, "value")
+
+    def check(key: bytes, value: bytes) -> None:
+        path = missing(decode_key(key)) or missing(decode_value(value))
+        if path:
+            raise CannotConvert(collection, f"key {key.hex()}", f"no step has set {path}")
+
+    return check
+
+
+def _check_unique(
+    collection: str, hashes: KeyHashes, keys: Callable[[], Iterable[bytes]], version: int
+) -> None:
+    key = duplicate(hashes, keys)
+    if key is not None:
+        raise DuplicateKey(
+            f"after the step to v{version}, two rows of {collection} have the key {key.hex()}",
+            collection=collection,
+            key=key,
+        )
 
 
 def _check_count(collection: str, expected: int, found: int, version: int) -> None:
