@@ -98,7 +98,7 @@ def run() -> None:
         sys.exit(130)
     except BrokenPipeError:
         # Whoever read our output has seen enough; what is left to flush has nowhere to go.
-        sys.stdout = None  # type: ignore[assignment]
+        sys.stdout = None
         sys.exit(0)
     sys.exit(code if isinstance(code, int) else 0)
 

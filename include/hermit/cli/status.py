@@ -35,7 +35,7 @@ _ROWS = ("initialized", "epoch", "tombstone", "format_version", "rows", "bytes",
 
 def _table(found: dict[str, Any]) -> str:
     stores = ("stash", "persist")
-    table = [("", *stores)]
+    table: list[tuple[str, ...]] = [("", *stores)]
     for name in _ROWS:
         table.append((name.replace("_", " "), *(_text(name, found[store][name]) for store in stores)))
     widths = [max(len(row[column]) for row in table) for column in range(3)]

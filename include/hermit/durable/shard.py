@@ -46,11 +46,11 @@ class Shard:
     def rows(self, collection: str, upper: int) -> list[tuple[bytes, bytes]]:
         """The live rows of a collection just before this upper."""
         rows: list[tuple[bytes, bytes]] = []
-        batches = self.client.snapshot_arrow([collection], upper - 1) if upper else iter(())
-        for batch in batches:
-            if batch.column("diff").to_numpy().max(initial=1) > 1:
+        tables = self.client.snapshot_tables([collection], upper - 1) if upper else iter(())
+        for _, table in tables:
+            if table["diff"].to_numpy().max(initial=1) > 1:
                 raise CorruptData(f"{collection} in {self.location} holds a row twice", collection=collection)
-            rows.extend(zip(batch.column("key").to_pylist(), batch.column("value").to_pylist(), strict=True))
+            rows.extend(zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True))
         return rows
 
     def updates(self, state: State, collections: Sequence[str], lower: int = 0) -> Iterator[Update]:

@@ -50,10 +50,18 @@ def _version(java: Path) -> int:
 
 
 def _install() -> None:
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    subprocess.call(["apt-get", "update", "-qq"], env=environment, **quiet)
+    _apt_get("update", "-qq")
     for package in _PACKAGES:
-        command = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", package]
-        if subprocess.call(command, env=environment, **quiet) == 0:
+        if _apt_get("install", "-y", "-qq", "--no-install-recommends", package):
             return
+
+
+def _apt_get(*arguments: str) -> bool:
+    result = subprocess.run(
+        ["apt-get", *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+        check=False,
+    )
+    return result.returncode == 0

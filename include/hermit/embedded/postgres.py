@@ -57,7 +57,9 @@ class EmbeddedPostgres:
 
     def is_running(self) -> bool:
         """Whether a server answers for this data directory."""
-        return self.data.is_dir() and self._pg_ctl("status", check=False).returncode == 0
+        if not (self.data / "postmaster.pid").exists():
+            return False
+        return self._pg_ctl("status", check=False).returncode == 0
 
     def start(self) -> None:
         """Start the server unless it runs, and hold it until this process leaves or dies."""
