@@ -309,11 +309,10 @@ class PersistClient:
                 columns = [column.to_pylist() for column in batch.columns]
                 yield from ((name, key, value, diff) for key, value, diff in zip(*columns, strict=True))
 
-    def snapshot_tables(self, names: Sequence[str], as_of: int | None = None) -> Iterator[tuple[str, pa.Table]]:
-        """The same as tables with the columns key, value, diff, each with the collection's name.
-
-        The cheapest form to start with: making an array is what lets Arrow import pandas.
-        """
+    def snapshot_tables(
+        self, names: Sequence[str], as_of: int | None = None
+    ) -> Iterator[tuple[str, pa.Table]]:
+        """The same as tables with the columns key, value, diff, each with the collection's name."""
         self._slot.check()
         return self._reader.tables(names, as_of)
 
