@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import Annotated, Any
 
 import typer
@@ -19,8 +18,6 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
     """Say where the truth is and why, with both stores side by side."""
-    # Arrow imports pandas, if it can, to make an array: half a second that this answer does not need.
-    sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]
     from hermit import settings as settings_module
     from hermit.migration.status import status as read_status
     from hermit.migration.stores import connect
