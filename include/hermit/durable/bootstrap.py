@@ -19,6 +19,7 @@ from hermit.formats import config
 from hermit.rows import Row
 
 Pairs = Iterable[tuple[bytes, bytes]]
+Rows = dict[bytes, bytes]
 
 
 class Contents(Protocol):
@@ -110,18 +111,19 @@ def _upgrade(contents: Contents, version: int) -> bool:
 class MemoryContents:
     """Contents that keep in memory what is written over rows that are only read."""
 
-    def __init__(self, base: Callable[[str], Pairs]) -> None:
+    def __init__(self, base: Callable[[str], Rows]) -> None:
         self._base = base
         self._net: dict[str, dict[tuple[bytes, bytes], int]] = {}
 
     def rows(self, collection: str) -> Iterator[tuple[bytes, bytes]]:
-        return self.over(collection, self._base(collection))
-
-    def over(self, collection: str, pairs: Pairs) -> Iterator[tuple[bytes, bytes]]:
-        """Rows of the base, with what was written to their collection laid over them."""
         # The state at the moment of the call: whoever reads may write before it has read to the end.
         net = dict(self._net.get(collection, {}))
+        pairs = self._base(collection).items()
         return _laid_over(pairs, net) if net else iter(pairs)
+
+    def table(self, collection: str) -> Rows:
+        """The rows by key; those of the base themselves where nothing was written."""
+        return dict(self.rows(collection)) if self._net.get(collection) else self._base(collection)
 
     def write(self, changes: Iterable[tuple[Row, int]]) -> None:
         for row, diff in changes:

@@ -7,19 +7,20 @@ the history, and a damaged one, which is what somebody dumps a catalog for.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from hermit.errors import CorruptData
 from hermit.formats import codec
 
-Pairs = Iterable[tuple[bytes, bytes]]
+Rows = dict[bytes, bytes]
 
 
-def dump_rows(rows: Mapping[str, Pairs]) -> str:
+def dump_rows(rows: Mapping[str, Rows]) -> str:
     """Live rows by collection as JSON."""
     shown = {
-        name: [row_to_json(name, key, value) for key, value in sorted(pairs)] for name, pairs in rows.items()
+        name: [row_to_json(name, key, value) for key, value in sorted(table.items())]
+        for name, table in rows.items()
     }
     return json.dumps(shown, indent=2, ensure_ascii=False)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from types import TracebackType
 
 from hermit.digest import Digest, digest_collection
-from hermit.durable.bootstrap import Pairs
+from hermit.durable.bootstrap import Rows
 from hermit.durable.contents import MOVED, is_own_config
 from hermit.durable.model import CollectionMetrics
 from hermit.durable.store import Store
@@ -19,14 +19,14 @@ from hermit.rows import Row, Update
 class Contents:
     """What can be told of a catalog's contents from their bytes."""
 
-    def __init__(self, rows: Mapping[str, Pairs]) -> None:
+    def __init__(self, rows: Mapping[str, Rows]) -> None:
         self._rows = rows
 
     def snapshot(self) -> Iterator[Row]:
         return (
             Row(collection, key, value)
             for collection in MOVED
-            for key, value in sorted(self._rows[collection])
+            for key, value in sorted(self._rows[collection].items())
             if not is_own_config(collection, key)
         )
 
@@ -42,7 +42,7 @@ class Contents:
         return dump_rows(self._rows)
 
     def _moved(self, name: str) -> list[tuple[bytes, bytes]]:
-        return [pair for pair in self._rows[name] if not is_own_config(name, pair[0])]
+        return [pair for pair in self._rows[name].items() if not is_own_config(name, pair[0])]
 
 
 def _metrics(name: str, pairs: list[tuple[bytes, bytes]]) -> CollectionMetrics:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hermit.durable.bootstrap import MemoryContents, OpenRequest, Pairs, bootstrap, read_config
+from hermit.durable.bootstrap import MemoryContents, OpenRequest, Rows, bootstrap, read_config
 from hermit.durable.contents import CONFIG, OWN_CONFIG
 from hermit.durable.fence import Fence
 from hermit.durable.shard import (
@@ -70,7 +70,7 @@ class PersistCatalog(CatalogState):
         self.replace_with_batch([StagedFile.from_json(file) for file in files], config=config)
 
     def _own_config(self, forced: Mapping[str, int | None]) -> list[Row]:
-        stored = read_config(self._read((CONFIG,))[CONFIG])
+        stored = read_config(self._read((CONFIG,))[CONFIG].items())
         wanted = {key: value for key, value in stored.items() if key in OWN_CONFIG} | dict(forced)
         return [
             Row(CONFIG, config.encode_key(key), config.encode_value(value))
@@ -131,7 +131,7 @@ class UnopenedPersistCatalog(Unopened):
         )
         store.confirm()
         _, rows = store.read(CACHED if preload else (CONFIG,))
-        self._check_format(read_config(rows[CONFIG]).get(config.USER_VERSION))
+        self._check_format(read_config(rows[CONFIG].items()).get(config.USER_VERSION))
         return self._opened(store, rows, token.deploy_generation)
 
     def _open_once(self, request: OpenRequest, epoch_min: int, loaded: Sequence[str]) -> PersistCatalog:
@@ -141,14 +141,14 @@ class UnopenedPersistCatalog(Unopened):
         outcome = bootstrap(contents, request)
         stored = self._shard.fence(upper)
         fence = Fence.next(stored, epoch_min, outcome.deploy_generation)
-        rows = {name: dict(contents.rows(name)).items() for name in loaded}
+        rows = {name: contents.table(name) for name in loaded}
         state = self._shard.append(
             position_of(state), upper, contents.changes(), fence_records(upper, stored, fence)
         )
         return self._opened(ShardStore(self._shard, state, fence), rows, outcome.deploy_generation)
 
     def _opened(
-        self, store: ShardStore, rows: Mapping[str, Pairs], deploy_generation: int | None
+        self, store: ShardStore, rows: Mapping[str, Rows], deploy_generation: int | None
     ) -> PersistCatalog:
         return PersistCatalog(
             self._shard.client,
@@ -160,7 +160,7 @@ class UnopenedPersistCatalog(Unopened):
         )
 
     def _stored_config(self) -> dict[str, int]:
-        return read_config(self._shard.rows(CONFIG, upper_of(self._shard.client.state())))
+        return read_config(self._shard.rows(CONFIG, upper_of(self._shard.client.state())).items())
 
     def _reader(self) -> Store:
         state = self._shard.client.state()
@@ -176,9 +176,9 @@ class _Snapshot:
     def __init__(self, shard: Shard, upper: int) -> None:
         self._shard = shard
         self._upper = upper
-        self._rows: dict[str, list[tuple[bytes, bytes]]] = {}
+        self._rows: dict[str, Rows] = {}
 
-    def rows(self, collection: str) -> Pairs:
+    def rows(self, collection: str) -> Rows:
         found = self._rows.get(collection)
         if found is None:
             found = self._rows[collection] = self._shard.rows(collection, self._upper)

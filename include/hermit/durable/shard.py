@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hermit.durable import fence as fences
-from hermit.durable.bootstrap import Pairs
+from hermit.durable.bootstrap import Rows
 from hermit.durable.contents import FENCE, MOVED
 from hermit.durable.errors import ConcurrentChange
 from hermit.durable.fence import Fence
@@ -43,14 +43,20 @@ class Shard:
         self.location = location
         self._storage_options = storage_options
 
-    def rows(self, collection: str, upper: int) -> list[tuple[bytes, bytes]]:
-        """The live rows of a collection just before this upper."""
-        rows: list[tuple[bytes, bytes]] = []
+    def rows(self, collection: str, upper: int) -> Rows:
+        """The live rows of a collection just before this upper, by key."""
+        rows: Rows = {}
+        count = 0
         tables = self.client.snapshot_tables([collection], upper - 1) if upper else iter(())
         for _, table in tables:
-            if table["diff"].to_numpy().max(initial=1) > 1:
-                raise CorruptData(f"{collection} in {self.location} holds a row twice", collection=collection)
-            rows.extend(zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True))
+            count += int(table["diff"].to_numpy().sum())
+            rows.update(zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True))
+        if count != len(rows):
+            raise CorruptData(
+                f"{collection} in {self.location} does not hold one value for each key",
+                hint="restore the catalog from a copy",
+                collection=collection,
+            )
         return rows
 
     def updates(self, state: State, collections: Sequence[str], lower: int = 0) -> Iterator[Update]:
@@ -72,7 +78,7 @@ class Shard:
 
     def fence(self, upper: int) -> Fence | None:
         """Who had opened the catalog last, just before this upper."""
-        return fences.find(self.rows(FENCE, upper))
+        return fences.find(self.rows(FENCE, upper).items())
 
     def append(self, position: Position, upper: int, changes: Iterable[RowChange], fence: Records) -> State:
         """Append at the common upper, if it still is the upper, and move it by one."""
@@ -153,7 +159,7 @@ class ShardStore:
         self._state = self._shard.client.state()
         self._compare(self._state)
 
-    def read(self, collections: Sequence[str]) -> tuple[Position, Mapping[str, Pairs]]:
+    def read(self, collections: Sequence[str]) -> tuple[Position, Mapping[str, Rows]]:
         position, upper = self.check(), upper_of(self._state)
         return position, {name: self._shard.rows(name, upper) for name in collections}
 

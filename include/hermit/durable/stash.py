@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from hermit.durable.bootstrap import OpenRequest, Outcome, Pairs, bootstrap, read_config
+from hermit.durable.bootstrap import OpenRequest, Outcome, Pairs, Rows, bootstrap, read_config
 from hermit.durable.contents import CONFIG, MOVED, OWN_CONFIG
 from hermit.durable.errors import ConcurrentChange
+from hermit.durable.load import load
 from hermit.durable.opener import opener
 from hermit.durable.state import CACHED, CatalogState
 from hermit.durable.store import Commit, Position, RowChange, Store
@@ -64,10 +65,9 @@ class StashStore:
     def confirm(self) -> None:
         self.stash.confirm()
 
-    def read(self, collections: Sequence[str]) -> tuple[Position, Mapping[str, Pairs]]:
-        def body(transaction: StashTransaction) -> tuple[Position, Mapping[str, Pairs]]:
-            rows = {name: list(transaction.rows(name)) for name in collections}
-            return position_of(transaction), rows
+    def read(self, collections: Sequence[str]) -> tuple[Position, Mapping[str, Rows]]:
+        def body(transaction: StashTransaction) -> tuple[Position, Mapping[str, Rows]]:
+            return position_of(transaction), load(transaction, self.stash.schema, collections)
 
         return self.stash.read(body)
 
@@ -135,7 +135,7 @@ class StashCatalog(CatalogState):
 
         self._must_be_usable()
         self._must_be_writable()
-        stored = read_config(self._read((CONFIG,))[CONFIG])
+        stored = read_config(self._read((CONFIG,))[CONFIG].items())
         own = {key: stored.get(key) for key in OWN_CONFIG} | dict(config or {})
         with self._noting_fence():
             replace_from_side(self.stash, side, config=own)
@@ -145,7 +145,7 @@ class StashCatalog(CatalogState):
 class _Opening(NamedTuple):
     outcome: Outcome
     position: Position
-    rows: Mapping[str, Pairs]
+    rows: Mapping[str, Rows]
 
 
 class _Contents:
@@ -191,7 +191,7 @@ class UnopenedStashCatalog(Unopened):
 
         def body(transaction: StashTransaction) -> _Opening:
             outcome = bootstrap(_Contents(transaction), request)
-            rows = {name: dict(transaction.rows(name)).items() for name in _loaded(preload)}
+            rows = load(transaction, self.client.schema, _loaded(preload))
             version, time, lineage = position_of(transaction)
             return _Opening(outcome, Position(version + transaction.dirty, time, lineage), rows)
 
@@ -202,11 +202,11 @@ class UnopenedStashCatalog(Unopened):
     def resume(self, token: FenceToken, *, preload: bool = False) -> StashCatalog:
         with closed_on_error(self._held(self.client.resume(_stash_token(token)))) as store:
             _, rows = store.read(_loaded(preload))
-            self._check_format(read_config(rows[CONFIG]).get(config.USER_VERSION))
+            self._check_format(read_config(rows[CONFIG].items()).get(config.USER_VERSION))
             return self._opened(store, rows, token.deploy_generation)
 
     def _opened(
-        self, store: StashStore, rows: Mapping[str, Pairs], deploy_generation: int | None
+        self, store: StashStore, rows: Mapping[str, Rows], deploy_generation: int | None
     ) -> StashCatalog:
         return StashCatalog(
             store,

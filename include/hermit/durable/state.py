@@ -16,7 +16,7 @@ from typing import Any, Self
 from google.protobuf.message import Message
 
 from hermit.digest import Digest
-from hermit.durable.bootstrap import Pairs
+from hermit.durable.bootstrap import Rows
 from hermit.durable.contents import MOVED
 from hermit.durable.errors import (
     Closed,
@@ -54,14 +54,14 @@ class CatalogState(Reads, Writes):
         boot_ts: int,
         deploy_generation: int | None,
         read_only: bool = False,
-        rows: Mapping[str, Pairs] | None = None,
+        rows: Mapping[str, Rows] | None = None,
     ) -> None:
         self._store = store
         self._position = position
         self._boot_ts = boot_ts
         self._deploy_generation = deploy_generation
         self._read_only = read_only
-        self._tables = {name: Table(KINDS[name], dict(pairs)) for name, pairs in (rows or {}).items()}
+        self._tables = {name: Table(KINDS[name], table) for name, table in (rows or {}).items()}
         self._transaction: weakref.ref[Transaction] | None = None
         self._fenced: Fenced | None = None
         self._closed = False
@@ -227,7 +227,7 @@ class CatalogState(Reads, Writes):
 
     def _base(self, kind: Kind) -> Base:
         if kind.append_only:
-            return Stored(lambda: self._read((kind.name,))[kind.name])
+            return Stored(lambda: self._read((kind.name,))[kind.name].items())
         return self._tables.get(kind.name) or self._load(kind)
 
     def _load(self, kind: Kind) -> Table:
@@ -238,10 +238,10 @@ class CatalogState(Reads, Writes):
                 if position != self._position:
                     self._catch_up()
                 if position == self._position:
-                    table = self._tables[kind.name] = Table(kind, dict(rows[kind.name]))
+                    table = self._tables[kind.name] = Table(kind, rows[kind.name])
                     return table
 
-    def _read(self, collections: Sequence[str]) -> Mapping[str, Pairs]:
+    def _read(self, collections: Sequence[str]) -> Mapping[str, Rows]:
         self._must_be_usable()
         with self._noting_fence():
             return self._store.read(collections)[1]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from hermit.durable.bootstrap import MemoryContents, Pairs
+from hermit.durable.bootstrap import MemoryContents, Rows
 from hermit.rows import Row, Update
 
 RowChange = tuple[Row, int]
@@ -55,8 +55,8 @@ class Store(Protocol):
         """As `check`, but reads the fence itself, whatever a cheaper sign says."""
         ...
 
-    def read(self, collections: Sequence[str]) -> tuple[Position, Mapping[str, Pairs]]:
-        """The live rows of some collections in one consistent state, and which that is."""
+    def read(self, collections: Sequence[str]) -> tuple[Position, Mapping[str, Rows]]:
+        """The live rows of some collections in one consistent state, by key, and which that is."""
         ...
 
     def commits_since(self, position: Position) -> tuple[Position, list[Commit]] | None:
@@ -95,8 +95,8 @@ class SavepointStore:
     def confirm(self) -> None:
         self._store.confirm()
 
-    def read(self, collections: Sequence[str]) -> tuple[Position, Mapping[str, Pairs]]:
-        return self.check(), {name: list(self._contents.rows(name)) for name in collections}
+    def read(self, collections: Sequence[str]) -> tuple[Position, Mapping[str, Rows]]:
+        return self.check(), {name: self._contents.table(name) for name in collections}
 
     def commits_since(self, position: Position) -> tuple[Position, list[Commit]] | None:
         return (self.check(), []) if position == self._position else None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import TypeVar
 
-from hermit.durable.bootstrap import MemoryContents, OpenRequest, Pairs, bootstrap, read_config
+from hermit.durable.bootstrap import MemoryContents, OpenRequest, Rows, bootstrap, read_config
 from hermit.durable.contents import CONFIG, MOVED
 from hermit.durable.errors import ConcurrentChange, UpgradeNeeded
 from hermit.durable.inspection import Inspection
@@ -86,7 +86,7 @@ class Unopened(ABC):
     def open_read_only(self, *, preload: bool = True) -> CatalogState:
         with closed_on_error(self._reader()) as store:
             position, rows = store.read(CACHED if preload else (CONFIG,))
-            stored = read_config(rows[CONFIG])
+            stored = read_config(rows[CONFIG].items())
             self._check_format(stored.get(config.USER_VERSION))
             return CatalogState(
                 store,
@@ -107,13 +107,13 @@ class Unopened(ABC):
                 position=frozen.position,
                 boot_ts=self._boot_ts,
                 deploy_generation=outcome.deploy_generation,
-                rows={name: contents.rows(name) for name in (CACHED if preload else (CONFIG,))},
+                rows={name: dict(contents.table(name)) for name in (CACHED if preload else (CONFIG,))},
             )
 
     def check_open(self, *, replica_sizes: Collection[str] | None = None) -> OpenCheck:
         with closing(self._reader()) as store:
             frozen = Frozen(store, MOVED)
-            found = read_config(frozen.rows(CONFIG)).get(config.USER_VERSION)
+            found = read_config(frozen.rows(CONFIG).items()).get(config.USER_VERSION)
             if found is None:
                 raise self._not_initialized()
             contents = MemoryContents(frozen.rows)
@@ -152,7 +152,7 @@ class Frozen:
         self.position, rows = store.read(collections)
         self._rows = dict(rows)
 
-    def rows(self, collection: str) -> Pairs:
+    def rows(self, collection: str) -> Rows:
         if collection not in self._rows:
             position, rows = self._store.read((collection,))
             if position != self.position:
@@ -183,8 +183,8 @@ class VacantStore:
     def confirm(self) -> None:
         self.check()
 
-    def read(self, collections: Sequence[str]) -> tuple[Position, Mapping[str, Pairs]]:
-        return self.check(), {name: [] for name in collections}
+    def read(self, collections: Sequence[str]) -> tuple[Position, Mapping[str, Rows]]:
+        return self.check(), {name: {} for name in collections}
 
     def commits_since(self, position: Position) -> tuple[Position, list[Commit]] | None:
         return self.check(), []

@@ -29,6 +29,7 @@ TIME_MAX = 2**63 - 1
 _FETCH_ROWS_FIRST = 64
 _FETCH_ROWS_MAX = 20_000
 _FETCH_BYTES = 4 * 1024 * 1024
+_STREAM_ROWS = 500
 
 
 class Place(NamedTuple):
@@ -191,6 +192,14 @@ class StashTransaction:
         """Run a statement after everything appended so far."""
         self._appender.flush()
         return self._connection.cursor(binary=binary).execute(query, parameters)
+
+    def stream(self, query: bytes, parameters: Sequence[Any] = ()) -> Iterator[Any]:
+        """The rows of a query while the server sends them: read to the end before anything else is asked."""
+        self._appender.flush()
+        rows = _STREAM_ROWS if psycopg.capabilities.has_stream_chunked() else 1
+        yield from self._connection.cursor(binary=True).stream(query, parameters, size=rows)
+        # libpq goes on sending chunks until the next plain query, which a pipeline does not expect.
+        self._connection.execute(b"SELECT 1")
 
     def finish(self) -> None:
         """End a COPY stream; afterwards only `send_rest` is left to do."""
