@@ -48,7 +48,7 @@ class MemoryStore:
         """Upgrade in a transaction: if it fails, everything is as before."""
         before = self.contents.copy()
         try:
-            return upgrade(self.version, self.read, self.write, **options)  # type: ignore[arg-type]
+            return upgrade(self.version, self.read, self.write, **options)
         except BaseException:
             self.contents = before
             raise

@@ -33,8 +33,8 @@ from hermit.formats.gen import objects_v{new}_pb2 as v{new}
 
 def upgrade(old: Old) -> Iterator[Action]:
     """TODO: convert the collections that changed."""
-    for row in old.messages("roles", v{old}.RoleKey, v{old}.RoleValue):
-        yield Update(row, carry(row.value, v{new}.RoleValue))
+    for row in old.messages("timestamps", v{old}.TimestampKey, v{old}.TimestampValue):
+        yield Update(row, carry(row.value, v{new}.TimestampValue))
 '''
 
 _TEST = '''\
@@ -51,7 +51,8 @@ from tests.formats.old_catalog import OldCatalog
 
 
 def test_the_step_is_described_by_a_test() -> None:
-    old = OldCatalog(v{old}, {{"roles": [(v{old}.RoleKey(), v{old}.RoleValue())]}})
+    timestamp = (v{old}.TimestampKey(timeline="a"), v{old}.TimestampValue(ts_ms=1))
+    old = OldCatalog(v{old}, {{"timestamps": [timestamp]}})
     new = old.after(upgrade, v{new})
     pytest.fail(f"say what v{old} to v{new} must do, instead of {{new}}")
 '''
