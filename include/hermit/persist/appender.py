@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from hermit.errors import Unavailable
+from hermit.errors import HermitError, Unavailable
 from hermit.persist import check
 from hermit.persist.commit import Commit, DataFile
 from hermit.persist.errors import CommitConflict, PersistError
@@ -134,5 +134,5 @@ class Appender:
     def _discard(self, written: Sequence[DataFile]) -> None:
         """Delete files that no commit names. Left behind, they would only take space until a vacuum."""
         for file in written:
-            with suppress(OSError):
+            with suppress(OSError, HermitError):
                 self._blob.delete(file.path)

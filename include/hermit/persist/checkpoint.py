@@ -128,8 +128,12 @@ def _parse(location: str, key: str, pointer: dict[str, Any], data: bytes) -> Sta
     frontiers: dict[str, dict[str, int]] = {}
     live: dict[str, DataFile] = {}
     table: dict[str, Any] = {}
+    encoding = 0
     for row in pq.ParquetFile(pa.BufferReader(data)).read().to_pylist(maps_as_pydicts="strict"):
         if row["txn"]:
+            if row["txn"]["appId"] == commits.ENCODING:
+                encoding = row["txn"]["version"]
+                continue
             name, _, kind = row["txn"]["appId"].rpartition("/")
             frontiers.setdefault(name, {})[kind] = frontier_from_long(row["txn"]["version"])
         elif row["add"]:
@@ -142,7 +146,7 @@ def _parse(location: str, key: str, pointer: dict[str, Any], data: bytes) -> Sta
         checksum=pointer["tags"]["hermit.commit"],
         live=live,
         table_id=table["id"],
-        encoding=table["configuration"].get(commits.ENCODING_KEY, "none"),
+        encoding=encoding,
         created_ms=table["createdTime"],
     )
 
@@ -150,7 +154,8 @@ def _parse(location: str, key: str, pointer: dict[str, Any], data: bytes) -> Sta
 def _actions(state: State) -> Iterator[dict[str, Any]]:
     """The actions of a state in an order that depends on nothing else."""
     yield {"protocol": commits.protocol_action()}
-    yield {"metaData": commits.metadata_action(state.table_id, state.created_ms, state.encoding)}
+    yield {"metaData": commits.metadata_action(state.table_id, state.created_ms)}
+    yield {"txn": {"appId": commits.ENCODING, "version": state.encoding, "lastUpdated": state.created_ms}}
     for name, frontier in sorted(state.frontiers.items()):
         for kind, bound in (("since", frontier.since), ("upper", frontier.upper)):
             if bound:

@@ -29,10 +29,12 @@ from hermit.persist.frontier import (
 )
 
 ENCODING_VERSION = 1
-ENCODING_KEY = "hermit.encoding_version"
+ENCODING = "hermit/encoding"  # the `txn` action that says how a location is written
 _HEAD = b'{"commitInfo":{"checksum":"'
 _WIDTH = 32
-_SCHEMA = json.dumps(
+# Tombstones of removed files expire at once: see checkpoint.py.
+CONFIGURATION = {"delta.deletedFileRetentionDuration": "interval 0 seconds"}
+SCHEMA = json.dumps(
     {
         "type": "struct",
         "fields": [
@@ -131,11 +133,13 @@ class Commit:
     metadata: Mapping[str, str] = field(default_factory=dict)
     data_change: bool = True
     table_id: str | None = None
-    encoding: str | None = None
+    encoding: int | None = None
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def transactions(self) -> Iterator[tuple[str, int]]:
         """The `txn` actions: application and version."""
+        if self.encoding is not None:
+            yield ENCODING, self.encoding
         for kind, moved in (("upper", self.upper), ("since", self.since)):
             for name, frontier in moved.items():
                 yield f"{name}/{kind}", frontier_to_long(frontier)
@@ -179,15 +183,15 @@ def protocol_action() -> dict[str, Any]:
     return {"minReaderVersion": 1, "minWriterVersion": 2}
 
 
-def metadata_action(table_id: str, created_ms: int, encoding: str) -> dict[str, Any]:
-    """The table's schema, partitioning and our encoding version."""
+def metadata_action(table_id: str, created_ms: int) -> dict[str, Any]:
+    """The table's schema and partitioning."""
     return {
         "id": table_id,
         "format": {"provider": "parquet", "options": {}},
-        "schemaString": _SCHEMA,
+        "schemaString": SCHEMA,
         "partitionColumns": ["collection"],
         "createdTime": created_ms,
-        "configuration": {ENCODING_KEY: encoding, "delta.deletedFileRetentionDuration": "interval 0 seconds"},
+        "configuration": dict(CONFIGURATION),
     }
 
 
@@ -213,13 +217,27 @@ def render(commit: Commit, version: int) -> tuple[bytes, str]:
     return _HEAD + digest.encode() + rest, digest
 
 
+def meaning(commit: Commit) -> str:
+    """A checksum of what a commit says, for stores that spell commits in their own way."""
+    fields = {
+        "info": hermit_info(commit),
+        "timestamp": commit.timestamp_ms,
+        "operation": commit.operation,
+        "data_change": commit.data_change,
+        "adds": {file.path: file.to_json() for file in commit.adds},
+        "removes": sorted([file.path, file.collection, file.bytes] for file in commit.removes),
+        "moved": sorted(commit.transactions()),
+        "creates": commit.table_id is not None,
+    }
+    return checksum(json.dumps(fields, sort_keys=True).encode())
+
+
 def _lines(commit: Commit) -> Iterator[str]:
     """The actions after `commitInfo`, one per line."""
     at = commit.timestamp_ms
     if commit.table_id is not None:
         yield _dump({"protocol": protocol_action()})
-        encoding = commit.encoding or str(ENCODING_VERSION)
-        yield _dump({"metaData": metadata_action(commit.table_id, at, encoding)})
+        yield _dump({"metaData": metadata_action(commit.table_id, at)})
     for application, version in commit.transactions():
         # There are dozens of these in a commit of the catalog: the encoder would cost more than the rest.
         name = json.encoder.encode_basestring_ascii(application)
@@ -248,25 +266,30 @@ def commit_of(actions: list[dict[str, Any]]) -> Commit:
         for kind, body in action.items():
             found.setdefault(kind, []).append(body)
     info = found["commitInfo"][0]
+    ours = info["hermit"]
     moved: dict[str, dict[str, int]] = {"since": {}, "upper": {}}
+    encoding = None
     for txn in found.get("txn", ()):
+        if txn["appId"] == ENCODING:
+            encoding = txn["version"]
+            continue
         name, _, kind = txn["appId"].rpartition("/")
         moved[kind][name] = frontier_from_long(txn["version"])
     table = found.get("metaData", [None])[0]
     changed = [*found.get("add", ()), *found.get("remove", ())]
     return Commit(
-        previous=info["hermit"]["previous"],
-        timestamp_ms=info["timestamp"],
-        operation=info["operation"],
+        previous=ours["previous"],
+        timestamp_ms=ours.get("timestamp", info["timestamp"]),
+        operation=ours.get("operation", info["operation"]),
         adds=tuple(DataFile.from_add(add) for add in found.get("add", ())),
         removes=tuple(_removed(remove) for remove in found.get("remove", ())),
         since=moved["since"],
         upper=moved["upper"],
-        metadata=info["hermit"]["metadata"],
+        metadata=ours["metadata"],
         data_change=all(action["dataChange"] for action in changed),
         table_id=table["id"] if table else None,
-        encoding=table["configuration"].get(ENCODING_KEY, "none") if table else None,
-        id=info["hermit"]["id"],
+        encoding=encoding,
+        id=ours["id"],
     )
 
 

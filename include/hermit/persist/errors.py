@@ -101,7 +101,7 @@ class UnknownEncoding(PersistError):
     """The location was written in an encoding that this release does not know."""
 
     hint = "use the release that wrote it"
-    found: str
+    found: int
     known: int
 
 

@@ -25,7 +25,7 @@ class State:
     checksum: str = ""  # of the commit that led here
     live: Mapping[str, DataFile] = field(default_factory=dict)  # by path
     table_id: str = ""
-    encoding: str = ""
+    encoding: int = 0
     created_ms: int = 0
 
     def frontier(self, name: str) -> Frontier:

@@ -69,7 +69,7 @@ class Table:
         """Put a commit right after this state, durably. Raises CommitConflict if somebody was quicker."""
         version = state.version + 1
         if version == 0:
-            commit = replace(commit, table_id=str(uuid.uuid4()), encoding=str(ENCODING_VERSION))
+            commit = replace(commit, table_id=str(uuid.uuid4()), encoding=ENCODING_VERSION)
         checksum = self.storage.log.append(version, commit)
         if checksum is None:
             self.metrics.add("commit_conflicts")
@@ -79,6 +79,8 @@ class Table:
                 current=version,
             )
         self.metrics.add("commits")
+        if version == 0 and (stored := self.storage.log.read(0)) is not None:
+            commit = stored.commit  # the store may have given the table an ID of its own
         after = apply(state, commit, checksum)
         with self._lock:
             if self._state.version < after.version:
@@ -138,7 +140,7 @@ class Table:
 
 def check_encoding(location: str, state: State) -> None:
     """Refuse a location that a release with another encoding wrote."""
-    if state.encoding != str(ENCODING_VERSION):
+    if state.encoding != ENCODING_VERSION:
         raise UnknownEncoding(
             f"{location} is written in encoding {state.encoding}, this release knows {ENCODING_VERSION}",
             found=state.encoding,

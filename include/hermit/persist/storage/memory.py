@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from hermit.persist import commit as commits
 from hermit.persist.commit import Commit
 from hermit.persist.errors import corrupt
-from hermit.persist.storage.abc import BlobInfo, Storage, StoredCommit, commit_key
+from hermit.persist.storage.abc import Blob, BlobInfo, Storage, StoredCommit, commit_key
 
 
 class MemoryBlob:
@@ -44,8 +44,8 @@ class MemoryBlob:
             self._modified_ms[key] = time.time_ns() // 1_000_000
             self.files[key] = bytes(data)
 
-    def upload(self) -> MemoryUpload:
-        return MemoryUpload(self)
+    def upload(self) -> Pieces:
+        return Pieces(self)
 
     def delete(self, key: str) -> None:
         with self._lock:
@@ -61,10 +61,10 @@ class MemoryBlob:
         yield from found
 
 
-class MemoryUpload:
-    """Pieces that become a file at the end. Any blob can be the target."""
+class Pieces:
+    """An upload that gathers pieces in memory and puts them as one file at the end, into any blob."""
 
-    def __init__(self, blob: MemoryBlob) -> None:
+    def __init__(self, blob: Blob) -> None:
         self._blob = blob
         self._data = bytearray()
         self.closed = False

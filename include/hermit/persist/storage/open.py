@@ -19,6 +19,10 @@ def open_storage(location: str | Path, storage_options: dict[str, str] | None = 
         from hermit.persist.storage.memory import memory_storage
 
         return memory_storage(text)
+    if "://" in text and not text.startswith("file://"):
+        from hermit.persist.storage.object_store import object_storage
+
+        return object_storage(text, storage_options)
     from hermit.persist.storage.local import local_storage
 
     if text.startswith("file://"):
