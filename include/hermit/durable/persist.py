@@ -20,7 +20,6 @@ from hermit.durable.shard import (
     ShardStore,
     fence_records,
     frontiers,
-    position_of,
     upper_of,
 )
 from hermit.durable.state import CACHED, CatalogState
@@ -142,9 +141,7 @@ class UnopenedPersistCatalog(Unopened):
         stored = self._shard.fence(upper)
         fence = Fence.next(stored, epoch_min, outcome.deploy_generation)
         rows = {name: contents.table(name) for name in loaded}
-        state = self._shard.append(
-            position_of(state), upper, contents.changes(), fence_records(upper, stored, fence)
-        )
+        state = self._shard.append(state, contents.changes(), fence_records(upper, stored, fence))
         return self._opened(ShardStore(self._shard, state, fence), rows, outcome.deploy_generation)
 
     def _opened(

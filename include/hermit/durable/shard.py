@@ -18,10 +18,10 @@ from hermit.durable.bootstrap import Rows
 from hermit.durable.contents import FENCE, MOVED
 from hermit.durable.errors import ConcurrentChange
 from hermit.durable.fence import Fence
-from hermit.durable.store import Commit, Position, RowChange
+from hermit.durable.store import HISTORY_INTERVAL, HISTORY_KEPT, Commit, Position, RowChange
 from hermit.errors import CorruptData
 from hermit.persist import PersistClient
-from hermit.persist.errors import CommitConflict, UpperMismatch
+from hermit.persist.errors import CommitConflict, HistoryCompacted, UpperMismatch
 from hermit.rows import Row, Update
 
 if TYPE_CHECKING:
@@ -80,15 +80,18 @@ class Shard:
         """Who had opened the catalog last, just before this upper."""
         return fences.find(self.rows(FENCE, upper).items())
 
-    def append(self, position: Position, upper: int, changes: Iterable[RowChange], fence: Records) -> State:
+    def append(self, state: State, changes: Iterable[RowChange], fence: Records) -> State:
         """Append at the common upper, if it still is the upper, and move it by one."""
+        upper = upper_of(state)
         records: Records = dict(fence)
         for row, diff in changes:
             records.setdefault(row.collection, []).append((row.key, row.value, upper, diff))
         expected, new_upper = dict.fromkeys(_TIMED, upper), dict.fromkeys(_TIMED, upper + 1)
         if len(records) > len(fence):
-            expected[VERSION], new_upper[VERSION] = position.time, upper + 1
-        return self.client.compare_and_append(records, expected=expected, new_upper=new_upper)
+            expected[VERSION], new_upper[VERSION] = state.upper(VERSION), upper + 1
+        return self.client.compare_and_append(
+            records, expected=expected, new_upper=new_upper, since=_since(state, upper)
+        )
 
     def replace(self, version: int, upper: int, files: Sequence[StagedFile], own: Sequence[Row]) -> State:
         """Make the files all contents, beside the rows that are this store's own."""
@@ -110,6 +113,14 @@ def fence_records(upper: int, stored: Fence | None, fence: Fence) -> Records:
     if stored is not None:
         records.append((fences.KEY, stored.encode(), upper, -1))
     return {FENCE: records}
+
+
+def _since(state: State, upper: int) -> dict[str, int]:
+    """How far old history may be folded; moved rarely, because every moved frontier is part of the commit."""
+    bound = upper - HISTORY_KEPT
+    if bound <= 0 or upper % HISTORY_INTERVAL:
+        return {}
+    return {name: bound for name in _TIMED if state.since(name) < bound}
 
 
 def upper_of(state: State) -> int:
@@ -164,14 +175,25 @@ class ShardStore:
         return position, {name: self._shard.rows(name, upper) for name in collections}
 
     def commits_since(self, position: Position) -> tuple[Position, list[Commit]] | None:
-        now, state = self.check(), self._state
-        merged = any(state.since(name) >= position.time for name in MOVED)
-        if merged or now.lineage != position.lineage:
+        """Step by step, the fence of each time first: what a newer opener wrote is never looked at."""
+        if self.check().lineage != position.lineage:
             return None
-        times: dict[int, list[Update]] = {}
-        for update in self._shard.updates(state, MOVED, position.time):
-            times.setdefault(update.time, []).append(update)
-        return now, [Commit(time, times[time]) for time in sorted(times)]
+        listener = self._shard.client.listen(_TIMED, position.time - 1, resume=True)
+        try:
+            steps = listener.poll()
+        except HistoryCompacted:
+            return None
+        commits: list[Commit] = []
+        for step in steps:
+            if any(update.collection == FENCE for update in step.updates):
+                self.confirm()
+            elif step.updates:
+                commits.append(Commit(step.time, step.updates))
+        version = commits[-1].time + 1 if commits else position.version
+        return position._replace(version=version, time=version), commits
+
+    def wait(self, timeout_s: float) -> None:
+        self._shard.client.listen([FENCE], upper_of(self._state) - 1, resume=True).poll(timeout_s)
 
     def updates(self) -> Iterable[Update]:
         self.check()
@@ -181,7 +203,7 @@ class ShardStore:
         if position != self.position:
             raise self._changed()
         try:
-            self._state = self._shard.append(position, upper_of(self._state), changes, {})
+            self._state = self._shard.append(self._state, changes, {})
         except (UpperMismatch, CommitConflict) as conflict:
             self.check()
             raise self._changed() from conflict

@@ -7,6 +7,8 @@ collections, and a handle that is behind reads just what came later.
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -17,15 +19,16 @@ from hermit.durable.errors import ConcurrentChange
 from hermit.durable.load import load
 from hermit.durable.opener import opener
 from hermit.durable.state import CACHED, CatalogState
-from hermit.durable.store import Commit, Position, RowChange, Store
+from hermit.durable.store import HISTORY_INTERVAL, HISTORY_KEPT, Commit, Position, RowChange, Store
 from hermit.durable.token import FenceToken
 from hermit.durable.unopened import Unopened, VacantStore, closed_on_error
-from hermit.errors import InvalidInput
+from hermit.errors import HermitError, InvalidInput
 from hermit.formats import config
 from hermit.rows import Row, Update
 from hermit.stash import Stash, StashClient, StashTransaction, Token
 
 STORE = "stash"
+_log = logging.getLogger(__name__)
 
 
 def position_of(transaction: StashTransaction) -> Position:
@@ -92,14 +95,35 @@ class StashStore:
         )
 
     def commit(self, position: Position, changes: Sequence[RowChange]) -> Position:
+        forgets = position.time > HISTORY_KEPT and position.time % HISTORY_INTERVAL == 0
+
         def body(transaction: StashTransaction) -> None:
             if position_of(transaction) != position:
                 raise ConcurrentChange(f"the {self.stash.where} was changed by another holder of this token")
             append(transaction, changes, position.time)
+            if forgets:
+                _let_go(transaction, position.time - HISTORY_KEPT)
 
         self.stash.write(body)
         self._position = Position(position.version + 1, position.time + 1, position.lineage)
+        if forgets:
+            self._merge()
         return self._position
+
+    def _merge(self) -> None:
+        """Merge what nobody can follow any more, so that neither opening nor reading grows with history.
+
+        What was committed stays committed: that this did not work is no more than a line in the log.
+        """
+        from hermit.stash.consolidate import consolidate
+
+        try:
+            consolidate(self.stash, MOVED, keep_history=True)
+        except HermitError as error:
+            _log.warning("the history of the %s was not merged: %s", self.stash.where, error)
+
+    def wait(self, timeout_s: float) -> None:
+        time.sleep(timeout_s)
 
     def close(self) -> None:
         self.stash.close()
@@ -111,6 +135,14 @@ def append(transaction: StashTransaction, changes: Sequence[RowChange], time: in
         if transaction.upper(collection) < time:
             transaction.seal(collection, time)
     transaction.append(changes)
+
+
+def _let_go(transaction: StashTransaction, bound: int) -> None:
+    """Allow what came before this time to be merged."""
+    for name in MOVED:
+        since = min(bound, transaction.upper(name) - 1)
+        if since > transaction.since(name):
+            transaction.compact(name, since)
 
 
 class StashCatalog(CatalogState):

@@ -130,7 +130,7 @@ class CatalogState(Reads, Writes):
 
     def subscribe(self) -> Subscription:
         self._synchronize()
-        return Subscription(self._batches_since, self._position)
+        return Subscription(self._batches_since, self._store.wait, self._position)
 
     # Writing
 

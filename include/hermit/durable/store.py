@@ -14,6 +14,12 @@ from hermit.rows import Row, Update
 
 RowChange = tuple[Row, int]
 
+HISTORY_KEPT = 1_000
+"""So many commits can be followed one by one; what is older may be merged."""
+
+HISTORY_INTERVAL = 100
+"""A writer lets go of old history once in so many commits."""
+
 
 class Position(NamedTuple):
     """A state of the contents.
@@ -70,6 +76,10 @@ class Store(Protocol):
         """Every update of the contents that the store still holds."""
         ...
 
+    def wait(self, timeout_s: float) -> None:
+        """Return when something may have been committed, or the time is up."""
+        ...
+
     def commit(self, position: Position, changes: Sequence[RowChange]) -> Position:
         """Append changes made on top of a position; `ConcurrentChange` when the contents moved since."""
         ...
@@ -105,6 +115,9 @@ class SavepointStore:
         yield from self._store.updates()
         for row, diff in self._contents.changes():
             yield Update(*row, self._position.time, diff)
+
+    def wait(self, timeout_s: float) -> None:
+        self._store.wait(timeout_s)
 
     def commit(self, position: Position, changes: Sequence[RowChange]) -> Position:
         self._store.check()

@@ -17,7 +17,7 @@ from hermit.formats import codec
 from hermit.rows import Update
 
 _WAIT_MIN_S = 0.002
-_WAIT_MAX_S = 0.1
+_WAIT_MAX_S = 0.25
 
 
 class ObjectChange(NamedTuple):
@@ -53,9 +53,13 @@ class Subscription:
     """Commits after a position. `poll` takes what is there; iterating waits for more, for ever."""
 
     def __init__(
-        self, read: Callable[[Position], tuple[Position, list[ChangeBatch]]], position: Position
+        self,
+        read: Callable[[Position], tuple[Position, list[ChangeBatch]]],
+        wait: Callable[[float], None],
+        position: Position,
     ) -> None:
         self._read = read
+        self._wait = wait
         self._position = position
         self._pending: deque[ChangeBatch] = deque()
         self._closed = False
@@ -78,7 +82,7 @@ class Subscription:
             if left_s <= 0:
                 return None
             # Waiting longer each time keeps an idle follower cheap and a busy one prompt.
-            time.sleep(min(wait_s, left_s))
+            self._wait(min(wait_s, left_s))
             wait_s = min(wait_s * 2, _WAIT_MAX_S)
         return None
 

@@ -5,6 +5,7 @@ A backend gives a `Store` that holds the place of the last opener; everything he
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -191,6 +192,9 @@ class VacantStore:
 
     def updates(self) -> list[Update]:
         return []
+
+    def wait(self, timeout_s: float) -> None:
+        time.sleep(timeout_s)
 
     def commit(self, position: Position, changes: Sequence[RowChange]) -> Position:
         raise ReadOnly(f"the {self.name} catalog is not open for writing")
