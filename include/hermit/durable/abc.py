@@ -62,6 +62,9 @@ class UnopenedCatalogState(Protocol):
     def boot_ts(self) -> int:
         """When this state was made, in ms of the clock it was given."""
 
+    def adopt_boot_ts(self, boot_ts: int) -> None:
+        """Count as made when another state was, so that both initialize a catalog alike."""
+
     def is_initialized(self) -> bool:
         """Whether anybody ever opened the catalog for writing."""
 

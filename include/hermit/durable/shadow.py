@@ -34,7 +34,8 @@ _SEPARATOR = "/"
 def init_shadow_catalog_state(
     primary_state: UnopenedCatalogState, secondary_state: UnopenedCatalogState
 ) -> UnopenedCatalogState:
-    """Two unopened catalogs as one. Neither is opened by this."""
+    """Two unopened catalogs as one, which began when the primary did. Neither is opened by this."""
+    secondary_state.adopt_boot_ts(primary_state.boot_ts)
     return cast(UnopenedCatalogState, ShadowUnopened(primary_state, secondary_state))
 
 

@@ -65,6 +65,9 @@ class Unopened(ABC):
     def boot_ts(self) -> int:
         return self._boot_ts
 
+    def adopt_boot_ts(self, boot_ts: int) -> None:
+        self._boot_ts = boot_ts
+
     def config(self, key: str) -> int | None:
         return self._stored_config().get(key)
 
