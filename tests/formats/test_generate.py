@@ -55,6 +55,13 @@ def test_metrics_of_a_real_catalog_decide_number_and_size(version: int) -> None:
     assert size == pytest.approx(400 * 900, rel=0.25)
 
 
+def test_the_printed_status_of_a_catalog_is_understood() -> None:
+    collections = {"items": {"rows": 5, "bytes": 900}, "config": {"rows": 2, "bytes": 30}}
+    status = {"source_of_truth": "persist", "persist": {"rows": 7, "collections": collections}, "stash": {}}
+    counts = Counter(row.collection for row in rows(None, seed=1, like=status))
+    assert counts == {"config": 1, "items": 5}
+
+
 def test_metrics_can_be_scaled_to_another_number_of_objects() -> None:
     like = {"items": Size(30, 9000), "audit_log": Size(10, 900)}
     counts = Counter(row.collection for row in rows(4000, seed=1, like=like))
@@ -75,6 +82,9 @@ def test_a_very_large_catalog_is_streamed() -> None:
         ({"objects": None}, "how many"),
         ({"objects": None, "like": {"tables": Size(1)}}, "no collection 'tables'"),
         ({"objects": None, "like": {"items": {"bytes": 1}}}, "need rows and bytes"),
+        ({"objects": None, "like": {"items": {"rows": -1, "bytes": 1}}}, "need rows and bytes"),
+        ({"objects": None, "like": {"items": 3}}, "need rows and bytes"),
+        ({"objects": None, "like": {"source_of_truth": "stash", "stash": {}}}, "map collections"),
         ({"objects": 5, "like": {"items": Size(0)}}, "cannot generate 5"),
     ],
 )

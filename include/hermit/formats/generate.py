@@ -53,17 +53,18 @@ def rows(
     objects: int | None,
     seed: int,
     version: int = STASH_VERSION,
-    like: Mapping[str, Size | Mapping[str, int]] | None = None,
+    like: Mapping[str, Any] | None = None,
 ) -> Iterator[Row]:
     """A catalog of `objects` rows beside config, encoded in `version`.
 
-    `like` gives rows and bytes per collection; without `objects`, their very numbers are made.
+    `like` gives rows and bytes per collection; without `objects`, their very numbers are made. What
+    `hermit status --json` prints is understood as well: then the store that holds the truth is followed.
     """
     if not MIN_STASH_VERSION <= version <= STASH_VERSION:
         raise InvalidInput(
             f"there is no format {version}", hint=f"from {MIN_STASH_VERSION} to {STASH_VERSION}"
         )
-    sizes = {name: _size(name, size) for name, size in (like or {}).items()}
+    sizes = _sizes(like) if like else {}
     counts = _counts(objects, sizes)
     key, value = config.encode_key(config.USER_VERSION), config.encode_value(version)
     yield Row(config.COLLECTION, key, value)
@@ -78,13 +79,24 @@ def rows(
                 yield row
 
 
-def _size(collection: str, size: Size | Mapping[str, int]) -> Size:
+def _sizes(like: Mapping[str, Any]) -> dict[str, Size]:
+    """Rows and bytes per collection, from metrics as given."""
+    store = like.get("source_of_truth")
+    collections = like[store].get("collections") if isinstance(store, str) and store in like else like
+    if not isinstance(collections, Mapping):
+        raise InvalidInput("metrics map collections to rows and bytes", hint="see `hermit status --json`")
+    return {name: _size(name, size) for name, size in collections.items()}
+
+
+def _size(collection: str, size: Any) -> Size:
     if collection not in COLLECTIONS:
         raise InvalidInput(f"there is no collection {collection!r}", hint=f"one of {', '.join(COLLECTIONS)}")
-    found = size if isinstance(size, Size) else Size(size.get("rows", -1), size.get("bytes", 0))
-    if found.rows < 0 or found.bytes < 0:
-        raise InvalidInput(f"metrics of {collection} need rows and bytes that are not negative")
-    return found
+    if isinstance(size, Size):
+        return size
+    numbers: list[Any] = [size.get(name) for name in Size._fields] if isinstance(size, Mapping) else []
+    if len(numbers) != 2 or not all(isinstance(number, int) and number >= 0 for number in numbers):
+        raise InvalidInput(f"metrics of {collection} need rows and bytes, neither negative")
+    return Size(*numbers)
 
 
 def _counts(objects: int | None, like: Mapping[str, Size]) -> dict[str, int]:
