@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from typing import Any
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from hermit.errors import CorruptData, InvalidInput
 from hermit.formats import codec
 from hermit.formats.gen import objects_pb2 as pb
+from hermit.formats.upgrade import upgrade
 from hermit.formats.versions import STASH_VERSION
 from hermit.objects import KINDS
 from tests.formats import frozen, golden
@@ -192,3 +194,11 @@ def test_config_goes_through_the_codec_as_well() -> None:
     assert codec.decode_value("config", b"\x08\x01") == value
     with pytest.raises(InvalidInput):
         codec.encode_key("config", value)
+
+
+@pytest.mark.row("F-46")
+def test_there_is_no_switch_between_formats() -> None:
+    """Objects are written in the current version only, and upgraded to nothing but the current version."""
+    for function in (codec.encode_key, codec.encode_value, codec.from_json):
+        assert not {"version", "format"} & set(inspect.signature(function).parameters)
+    assert not {"target", "to", "until"} & set(inspect.signature(upgrade).parameters)

@@ -10,6 +10,7 @@ import pytest
 from hermit.errors import InvariantViolation
 from hermit.formats import config, frame, spool
 from hermit.formats.actions import Action, Delete, Insert, Old, Update
+from hermit.formats.errors import DuplicateKey
 from hermit.formats.gen import objects_v15_pb2 as v15
 from hermit.formats.gen import objects_v20_pb2 as v20
 from hermit.formats.gen import objects_v21_pb2 as v21
@@ -132,7 +133,6 @@ def test_an_update_that_yields_the_same_bytes_is_not_written() -> None:
     assert [row.collection for batch in store.writes for row, _ in batch] == ["config", "config"]
 
 
-@pytest.mark.row("F-31")
 def test_a_step_sees_the_state_before_it_whatever_it_has_yielded() -> None:
     seen = []
 
@@ -147,6 +147,48 @@ def test_a_step_sees_the_state_before_it_whatever_it_has_yielded() -> None:
     new = OldCatalog(v20, {"settings": [_SETTING]}).after(twice, v21)
     assert seen == ["a", "a"]
     assert [key.name for key, _ in new["settings"]] == ["b"]
+
+
+def _two_collections(old: Old) -> Iterator[Action]:
+    for row in old.messages("settings", v20.SettingKey, v20.SettingValue):
+        yield Update(row, v21.SettingValue(value="changed"))
+    for stamp in old.messages("timestamps", v20.TimestampKey, v20.TimestampValue):
+        yield Delete(stamp)
+
+
+@pytest.mark.row("F-31")
+def test_a_step_may_change_several_collections_and_all_of_it_can_be_undone() -> None:
+    stamp = (v20.TimestampKey(timeline="t"), v20.TimestampValue(ts_ms=1))
+    old = OldCatalog(v20, {"settings": [_SETTING], "timestamps": [stamp]})
+
+    def breaks_at_the_end(catalog: Old) -> Iterator[Action]:
+        yield from _two_collections(catalog)
+        yield Insert("settings", v21.SettingKey(name="a"), v21.SettingValue(value="again"))
+
+    before = old.store.rows()
+    with pytest.raises(DuplicateKey):
+        old.run(breaks_at_the_end)
+    assert old.store.rows() == before
+    new = old.after(_two_collections, v21)
+    assert [value.value for _, value in new["settings"]] == ["changed"]
+    assert "timestamps" not in new
+
+
+@pytest.mark.row("F-23")
+def test_after_each_step_the_catalog_says_the_version_that_it_has_reached() -> None:
+    """A store without transactions, and a failure after two of the steps: the rest can go on from there."""
+    store = MemoryStore(rows(300, seed=1, version=16))
+
+    def fails_at_18(version: KnownVersion, build: Build) -> Step | None:
+        if version == 18:
+            raise RuntimeError("power cut")
+        return step_from(version, build)
+
+    with pytest.raises(RuntimeError, match="power cut"):
+        upgrade(16, store.read, store.write, arms=fails_at_18)
+    assert store.version == 18
+    assert upgrade(18, store.read, store.write).steps[0].start == 18
+    assert store.version == STASH_VERSION
 
 
 def test_nothing_is_written_before_the_step_has_ended() -> None:
