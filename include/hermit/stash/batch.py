@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from struct import Struct
+from typing import Any
 
 import psycopg
 
@@ -80,12 +81,17 @@ class Appender:
             if self._pending_bytes > INSERT_BYTES_MAX or len(self._pending) > INSERT_ROWS_MAX:
                 self._stream()
 
+    def take(self) -> list[Any]:
+        """What is pending, as the parameters of one INSERT; empty if nothing is."""
+        ids, keys, values, times, diffs = zip(*self._pending, strict=True) if self._pending else [()] * 5
+        self._clear()
+        return [array(ids), list(keys), list(values), array(times), array(diffs)] if ids else []
+
     def insert(self) -> None:
         """Send what is pending as one INSERT; allowed inside a pipeline."""
-        if self._pending:
-            columns = [list(column) for column in zip(*self._pending, strict=True)]
-            self._connection.execute(self._heap.insert, columns)
-            self._clear()
+        parameters = self.take()
+        if parameters:
+            self._connection.execute(self._heap.insert, parameters)
 
     def finish_copy(self) -> None:
         """End the COPY stream, if one is open."""
@@ -120,6 +126,11 @@ class Appender:
             self._copy.write(_COPY_HEADER)
         self._copy.write(encode_copy(self._pending))
         self._clear()
+
+
+def array(numbers: Iterable[int]) -> str:
+    """Numbers as PostgreSQL's text of an array: one type of parameter, whatever their size."""
+    return "{" + ",".join(map(str, numbers)) + "}"
 
 
 def encode_copy(rows: Iterable[tuple[int, bytes, bytes, int, int]]) -> bytes:

@@ -122,11 +122,11 @@ def _batches(
 
 
 def _begin(stash: Stash, connection: psycopg.Connection, partitions: int) -> Export:
-    statements = control(stash.schema)
+    statements = control(stash.schema, stash.component)
     for _ in range(_ATTEMPTS_MAX):
         consolidate(stash)
         connection.execute(_BEGIN_EXPORT)
-        row = check(stash.token, fence_row(connection, statements.read_fence, stash.component), stash.where)
+        row = check(stash.token, fence_row(connection, statements.read_fence), stash.where)
         work = render("SELECT EXISTS (SELECT 1 FROM {schema}.{heap} WHERE diff <> 1)", **_names(stash, row))
         if not _one(connection, work):
             return _describe(stash, connection, row, partitions)
@@ -139,7 +139,7 @@ def _describe(stash: Stash, connection: psycopg.Connection, row: FenceRow, parti
     table = render("{schema}.{heap}", **_names(stash, row))
     # The size is read after the snapshot was taken: every row that it shows is on a page below it.
     pages = _one(connection, _PAGES, table)
-    found = connection.execute(control(stash.schema).collections, [stash.component]).fetchall()
+    found = connection.execute(control(stash.schema, stash.component).collections).fetchall()
     step = max(1, -(-pages // partitions))
     return Export(
         snapshot=_one(connection, b"SELECT pg_export_snapshot()"),

@@ -72,7 +72,7 @@ class StashClient:
         self.schema = schema_name(organization_id)
         self._target = Target(url)
         self._retry = retry or RetryPolicy()
-        self._control = control(self.schema)
+        self._control = control(self.schema, self.component)
         self._opened_by = opened_by or f"{socket.gethostname()} pid {os.getpid()}"
 
     @property
@@ -168,7 +168,7 @@ class StashClient:
             connection = session.connection()
             try:
                 connection.execute(BEGIN_READ)
-                row = fence_row(connection, self._control.read_fence, self.component)
+                row = fence_row(connection, self._control.read_fence)
                 return body(None if row is None else self._transaction(connection, row, writable=False))
             finally:
                 session.rollback()
@@ -182,7 +182,7 @@ class StashClient:
         self, connection: psycopg.Connection, row: FenceRow, *, writable: bool
     ) -> StashTransaction:
         heap = stored_heap(self.schema, row.heap)
-        return StashTransaction(connection, self._control, heap, row, self.component, None, writable=writable)
+        return StashTransaction(connection, self._control, heap, row, None, writable=writable)
 
     def _open_once(
         self, session: Session, bootstrap: Callable[[StashTransaction], T], epoch_min: int
@@ -217,7 +217,7 @@ class StashClient:
         session.close()
 
         def ask() -> FenceRow | None:
-            return fence_row(session.connection(), self._control.read_fence, self.component)
+            return fence_row(session.connection(), self._control.read_fence)
 
         try:
             row = session.run(ask, writing=False)
@@ -233,13 +233,13 @@ class StashClient:
         if found is None or found[0] == 0:
             for statement in create_schema(self.schema):
                 connection.execute(statement)
-        row = fence_row(connection, self._control.lock_fence, self.component)
+        row = fence_row(connection, self._control.lock_fence)
         if row is None:
             heap = first_heap(self.component)
             for statement in (create_heap(self.schema, heap), *create_heap_indexes(self.schema, heap)):
                 connection.execute(statement)
-            connection.execute(self._control.create_fence, [self.component, b"", heap])
-            row = fence_row(connection, self._control.lock_fence, self.component)
+            connection.execute(self._control.create_fence, [heap])
+            row = fence_row(connection, self._control.lock_fence)
         return row or violated("a fence was made and is not there", schema=self.schema)
 
     def _raise_epoch(
@@ -248,8 +248,10 @@ class StashClient:
         changed = int(transaction.dirty)
         with connection.pipeline():
             transaction.send_rest()
-            arguments = [epoch_min, nonce, changed, self._opened_by, self.component]
-            cursor = connection.execute(self._control.raise_epoch, arguments)
-            row = FenceRow(*cursor.fetchone())  # type: ignore[misc]
-            connection.execute(self._control.forget_writers, [self.component, row.epoch - _EPOCHS_KEPT])
-        return row
+            before = transaction.row
+            if before.writer:
+                connection.execute(self._control.note_writer, [before.writer, before.epoch, before.version])
+            connection.execute(self._control.forget_writers, [before.epoch - _EPOCHS_KEPT])
+            arguments = [epoch_min, nonce, changed, self._opened_by]
+            found = connection.execute(self._control.raise_epoch, arguments).fetchone()
+        return FenceRow(*found) if found else violated("the fence vanished", schema=self.schema)

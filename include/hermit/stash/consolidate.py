@@ -20,7 +20,7 @@ import psycopg
 
 from hermit.stash.fence import FenceRow
 from hermit.stash.handle import Stash
-from hermit.stash.schema import KEY_PREFIX_BYTES, render
+from hermit.stash.schema import render
 
 # Rows of the work list per transaction: an opener waits for at most one such batch.
 BATCH_ROWS = 5_000
@@ -123,4 +123,4 @@ def _merge(
 @lru_cache(maxsize=64)
 def merge_statement(schema: str, heap: str) -> bytes:
     """The statement that merges one batch."""
-    return render(_MERGE, schema=schema, heap=heap, prefix=str(KEY_PREFIX_BYTES))
+    return render(_MERGE, schema=schema, heap=heap)

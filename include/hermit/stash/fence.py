@@ -48,13 +48,14 @@ class Token:
 
 
 class FenceRow(NamedTuple):
-    """The stored row: the fence, which table holds the contents, and who opened last."""
+    """The stored row: the fence, which table holds the contents, who opened last, who wrote last."""
 
     epoch: int
     nonce: bytes
     version: int
     heap: str
     opened_by: str
+    writer: bytes
 
     @property
     def fence(self) -> Fence:

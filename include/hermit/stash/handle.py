@@ -4,7 +4,7 @@ A write transaction is SERIALIZABLE and goes
 
     BEGIN; read the fence           one round trip: compare epoch and nonce
     the body                        its reads, and large batches as COPY
-    rows, uppers; raise the fence's version; note the version for this writer; COMMIT     one round trip
+    rows, uppers, the fence's version and writer; COMMIT        one round trip
 
 Comparing and writing are one transaction. The fence's row is changed last, so that a body that takes
 long, or a process that stops in the middle, keeps no opener waiting; the database refuses the change if
@@ -13,8 +13,9 @@ an opener, or another writer with the same token, changed the row since BEGIN.
 A COMMIT whose answer got lost is settled on a new connection. First a barrier: an update of the fence's
 row that changes nothing, but waits for the lost transaction if it is committing, and makes its commit
 impossible if it has not come that far. From then on the answer is final: the version that the lost
-transaction was to write either stands beside this writer's name or it does not. If it does, the write is
-reported as done; if not, the body runs again. Nothing is ever applied twice.
+transaction was to write either stands beside this writer's name, in the fence or where a later writer
+noted it, or it does not. If it does, the write is reported as done; if not, the body runs again. Nothing is
+ever applied twice, and another writer's version is not mistaken for ours.
 
 A body that wrote nothing is rolled back, and leaves the version as it is.
 """
@@ -23,7 +24,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, TypeVar
@@ -35,7 +36,7 @@ from hermit.errors import HermitError, ReadOnly, invariant
 from hermit.stash.errors import Closed, ConnectionFailed, OutcomeUnknown, TransactionOpen
 from hermit.stash.fence import Fence, FenceRow, Token, check
 from hermit.stash.retry import is_broken
-from hermit.stash.schema import BEGIN_BESIDE, BEGIN_READ, BEGIN_WRITE, COMMIT, Control, control, stored_heap
+from hermit.stash.schema import COMMIT, Control, control, finish_write, stored_heap
 from hermit.stash.session import NotApplied, Session
 from hermit.stash.transaction import Place, StashTransaction
 
@@ -52,7 +53,7 @@ class Stash:
         self, session: Session, schema: str, component: str, token: Token, *, writable: bool
     ) -> None:
         self._session = session
-        self._control: Control = control(schema)
+        self._control: Control = control(schema, component)
         self._writable = writable
         self._writer = secrets.token_bytes(16)
         self._lock = threading.Lock()
@@ -114,7 +115,9 @@ class Stash:
     def confirm(self) -> Fence:
         """The fence, in one round trip, if this handle still owns it; else `Fenced`."""
         with self.exclusive():
-            return self._session.run(lambda: self._checked_fence([]), writing=False).fence
+            return self._session.run(
+                lambda: self._checked_fence(self._control.read_fence), writing=False
+            ).fence
 
     def beside(self, body: Callable[[psycopg.Connection, FenceRow], T]) -> T:
         """Run `body` in a transaction that changes no contents and may run beside the writer.
@@ -144,7 +147,7 @@ class Stash:
     # One attempt each
 
     def _write_once(self, body: Callable[[StashTransaction], T]) -> T:
-        transaction = self._begin(BEGIN_WRITE, writable=True)
+        transaction = self._begin(self._control.begin_write, writable=True)
         try:
             result = body(transaction)
             if not transaction.dirty:
@@ -159,7 +162,7 @@ class Stash:
         return result
 
     def _read_once(self, body: Callable[[StashTransaction], T]) -> T:
-        transaction = self._begin(BEGIN_READ, writable=False)
+        transaction = self._begin(self._control.begin_read, writable=False)
         try:
             return body(transaction)
         except pg.UndefinedTable as error:
@@ -170,7 +173,7 @@ class Stash:
 
     def _beside_once(self, body: Callable[[psycopg.Connection, FenceRow], T]) -> T:
         try:
-            row = self._checked_fence([BEGIN_BESIDE], self._control.share_fence)
+            row = self._checked_fence(self._control.begin_beside)
             result = body(self._session.connection(), row)
             self._session.connection().execute(COMMIT)
         except BaseException:
@@ -180,7 +183,7 @@ class Stash:
 
     def _begin(self, begin: bytes, *, writable: bool) -> StashTransaction:
         try:
-            row = self._checked_fence([begin])
+            row = self._checked_fence(begin)
         except BaseException:
             self._session.rollback()
             raise
@@ -190,26 +193,13 @@ class Stash:
             self._control,
             stored_heap(self.schema, row.heap),
             row,
-            self.component,
             known,
             writable=writable,
         )
 
-    def _checked_fence(self, before: Sequence[bytes], query: bytes | None = None) -> FenceRow:
-        """Read and compare the fence, in one round trip with the statements before it."""
-        connection = self._session.connection()
-        query = query or self._control.read_fence
-        try:
-            if before:
-                with connection.pipeline():
-                    for statement in before:
-                        connection.execute(statement)
-                    found = connection.execute(query, [self.component]).fetchone()
-            else:
-                found = connection.execute(query, [self.component]).fetchone()
-        except (pg.UndefinedTable, pg.InvalidSchemaName):
-            found = None
-        return check(self.token, None if found is None else FenceRow(*found), self.where)
+    def _checked_fence(self, query: bytes) -> FenceRow:
+        """Run a query that ends in reading the fence, in one round trip, and compare."""
+        return check(self.token, fence_row(self._session.connection(), query), self.where)
 
     def _roll_back(self, transaction: StashTransaction) -> None:
         try:
@@ -221,14 +211,14 @@ class Stash:
     def _commit(self, transaction: StashTransaction) -> None:
         row, version = transaction.row, transaction.row.version + 1
         connection = self._session.connection()
-        raise_version = [version, transaction.new_heap, self.component, row.epoch, row.nonce, row.version]
+        rows, uppers = transaction.take_rest()
+        fence = [version, transaction.new_heap, self._writer, row.epoch, row.nonce, row.version]
+        last = finish_write(self.schema, self.component, row.heap, with_rows=bool(rows))
         try:
             with connection.pipeline():
-                transaction.send_rest()
-                raised = connection.execute(self._control.raise_version, raise_version)
-                connection.execute(
-                    self._control.note_writer, [self._writer, self.component, row.epoch, version]
-                )
+                if row.writer not in (b"", self._writer):
+                    connection.execute(self._control.note_writer, [row.writer, row.epoch, row.version])
+                raised = connection.execute(last, [*rows, *uppers, *fence])
                 committed = connection.execute(COMMIT)
         except psycopg.Error as error:
             if not is_broken(error, connection) and not isinstance(error, _UNKNOWN):
@@ -256,11 +246,11 @@ class Stash:
             connection = self._session.connection()
             token = self.token
             try:
-                connection.execute(self._control.barrier, [self.component, token.epoch, token.nonce])
-                found = connection.execute(self._control.read_writer, [self._writer]).fetchone()
+                connection.execute(self._control.barrier, [token.epoch, token.nonce])
+                found = connection.execute(self._control.read_writer, [self._writer, self._writer])
+                return (version,) in found.fetchall()
             except (pg.UndefinedTable, pg.InvalidSchemaName):
                 return False
-            return found is not None and found[0] == version
 
         try:
             applied = self._session.run(ask, writing=True)
@@ -283,10 +273,13 @@ class Stash:
         self._known = None
 
 
-def fence_row(connection: psycopg.Connection, query: bytes, component: str) -> FenceRow | None:
-    """The fence's row, or None where there is no stash."""
+def fence_row(connection: psycopg.Connection, query: bytes) -> FenceRow | None:
+    """The fence's row from a query that ends in reading it, or None where there is no stash."""
     try:
-        found: Any = connection.execute(query, [component]).fetchone()
+        cursor = connection.execute(query)
+        while cursor.nextset():
+            pass
+        found: Any = cursor.fetchone()
     except (pg.UndefinedTable, pg.InvalidSchemaName):
         return None
     return None if found is None else FenceRow(*found)

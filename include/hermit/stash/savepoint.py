@@ -36,7 +36,7 @@ CREATE TEMPORARY TABLE hermit_overlay (
 ) ON COMMIT DROP;
 CREATE INDEX ON hermit_overlay (collection_id, substr(key, 1, 64));
 """
-_NOTHING = FenceRow(0, b"", 0, "", "nobody")
+_NOTHING = FenceRow(0, b"", 0, "", "nobody", b"")
 
 
 class SavepointStash(Stash):
@@ -86,7 +86,7 @@ class SavepointStash(Stash):
 
     def _watch(self) -> None:
         def look() -> FenceRow | None:
-            return fence_row(self._watcher.connection(), self._control.read_fence, self.component)
+            return fence_row(self._watcher.connection(), self._control.read_fence)
 
         check(self.token, self._watcher.run(look, writing=False) or _NOTHING, self.where)
 
@@ -95,12 +95,12 @@ class SavepointStash(Stash):
         found = connection.execute(self._control.exists, [self.schema]).fetchone()
         if found is None or found[0] == 0:
             return None
-        return fence_row(connection, self._control.read_fence, self.component)
+        return fence_row(connection, self._control.read_fence)
 
     def _run(self, body: Callable[[StashTransaction], T], *, writable: bool) -> T:
         connection = self._session.connection()
         transaction = _DryTransaction(
-            connection, self._control, self._heap, self._row, self.component, self._places, writable=writable
+            connection, self._control, self._heap, self._row, self._places, writable=writable
         )
         try:
             with connection.transaction():

@@ -2,11 +2,11 @@
 
 One PostgreSQL schema per organization, `hermit_<uuid hex>`:
 
-    fence(component, epoch, nonce, version, heap, opened_by)      one row per component
+    fence(component, epoch, nonce, version, heap, opened_by, writer)    one row per component
     collections(collection_id, component, name)
     data(collection_id, key, value, time, diff)                   the catalog's heap
     uppers(collection_id, upper)   sinces(collection_id, since)
-    writers(writer, component, epoch, version)                    the last version that each handle wrote
+    writers(writer, component, epoch, version)                    the last version of earlier writers
     side_parts(side, part, rows)                                  what is complete in a side table; the
                                                                   part '' is the table, -1 if sealed
 
@@ -35,13 +35,14 @@ from hermit.errors import InvalidInput
 
 CATALOG = "catalog"
 KEY_PREFIX_BYTES = 64
+FENCE_COLUMNS = ("epoch", "nonce", "version", "heap", "opened_by", "writer")
 
 _COMPONENT = re.compile(r"[a-z][a-z0-9_]{0,31}")
 
 _TABLES = """
 CREATE TABLE {schema}.fence (
     component text PRIMARY KEY, epoch bigint NOT NULL, nonce bytea NOT NULL, version bigint NOT NULL,
-    heap text NOT NULL, opened_by text NOT NULL
+    heap text NOT NULL, opened_by text NOT NULL, writer bytea NOT NULL
 ) WITH (fillfactor = 10);
 CREATE TABLE {schema}.collections (
     collection_id bigserial PRIMARY KEY, component text NOT NULL, name text NOT NULL, UNIQUE (component, name)
@@ -90,10 +91,11 @@ def check_component(component: str) -> str:
 
 def render(template: str, **names: str) -> bytes:
     """A statement with identifiers filled in, as bytes so that psycopg need not render it again."""
-    parts: dict[str, sql.Composable] = {
-        name: sql.Literal(int(value)) if name == "prefix" else sql.Identifier(value)
-        for name, value in names.items()
-    }
+    parts: dict[str, sql.Composable] = {name: sql.Identifier(value) for name, value in names.items()}
+    parts["prefix"] = sql.Literal(KEY_PREFIX_BYTES)
+    parts["columns"] = sql.SQL(", ").join(map(sql.Identifier, FENCE_COLUMNS))
+    if "component" in names:
+        parts["component"] = sql.Literal(names["component"])
     # The templates are constants of this package; psycopg's type wants a literal string.
     return sql.SQL(template).format(**parts).as_bytes(None)
 
@@ -111,12 +113,7 @@ def create_heap(schema: str, heap: str) -> bytes:
 
 def create_heap_indexes(schema: str, heap: str) -> list[bytes]:
     """What a table of contents needs before it may be the contents."""
-    return [
-        render(template, schema=schema, heap=heap, prefix=str(KEY_PREFIX_BYTES))
-        if "{prefix}" in template
-        else render(template, schema=schema, heap=heap)
-        for template in _HEAP_INDEXES
-    ]
+    return [render(template, schema=schema, heap=heap) for template in _HEAP_INDEXES]
 
 
 BEGIN_WRITE = b"BEGIN ISOLATION LEVEL SERIALIZABLE"
@@ -132,12 +129,13 @@ ROLLBACK = b"ROLLBACK"
 class Control:
     """Statements on the control tables of one schema."""
 
-    def __init__(self, schema: str) -> None:
+    def __init__(self, schema: str, component: str) -> None:
         def make(template: str) -> bytes:
-            return render(template, schema=schema)
+            return render(template, schema=schema, component=component)
 
         self.schema = schema
-        read = "SELECT epoch, nonce, version, heap, opened_by FROM {schema}.fence WHERE component = %s"
+        self.component = component
+        read = "SELECT {columns} FROM {schema}.fence WHERE component = {component}"
         self.exists = (
             b"SELECT count(*) FROM information_schema.tables WHERE table_schema = %s AND table_name = 'fence'"
         )
@@ -145,43 +143,54 @@ class Control:
         self.lock_fence = make(read + " FOR UPDATE")
         # Holds off an opener (who takes the row for update), not a writer (who changes no key).
         self.share_fence = make(read + " FOR KEY SHARE")
+        # Begin and compare, in one round trip: two statements in one message.
+        self.begin_write = BEGIN_WRITE + b"; " + self.read_fence
+        self.begin_read = BEGIN_READ + b"; " + self.read_fence
+        self.begin_beside = BEGIN_BESIDE + b"; " + self.share_fence
         self.create_fence = make(
-            "INSERT INTO {schema}.fence (component, epoch, nonce, version, heap, opened_by)"
-            " VALUES (%s, 0, %s, 0, %s, '') ON CONFLICT (component) DO NOTHING"
+            "INSERT INTO {schema}.fence (component, epoch, nonce, version, heap, opened_by, writer)"
+            " VALUES ({component}, 0, '', 0, %s, '', '') ON CONFLICT (component) DO NOTHING"
         )
         self.raise_epoch = make(
             "UPDATE {schema}.fence SET epoch = GREATEST(epoch + 1, %s), nonce = %s, version = version + %s,"
-            " opened_by = %s WHERE component = %s RETURNING epoch, nonce, version, heap, opened_by"
+            " opened_by = %s, writer = '' WHERE component = {component} RETURNING {columns}"
         )
         self.raise_version = make(
-            "UPDATE {schema}.fence SET version = %s, heap = %s"
-            " WHERE component = %s AND epoch = %s AND nonce = %s AND version = %s"
+            "UPDATE {schema}.fence SET version = %s, heap = %s, writer = %s"
+            " WHERE component = {component} AND epoch = %s AND nonce = %s AND version = %s"
         )
+        # Whoever writes after another first notes what that one wrote last.
         self.note_writer = make(
-            "INSERT INTO {schema}.writers (writer, component, epoch, version) VALUES (%s, %s, %s, %s)"
-            " ON CONFLICT (writer) DO UPDATE SET version = excluded.version"
+            "INSERT INTO {schema}.writers (writer, component, epoch, version)"
+            " VALUES (%s, {component}, %s, %s) ON CONFLICT (writer) DO UPDATE SET version = excluded.version"
         )
-        self.forget_writers = make("DELETE FROM {schema}.writers WHERE component = %s AND epoch < %s")
+        self.forget_writers = make(
+            "DELETE FROM {schema}.writers WHERE component = {component} AND epoch < %s"
+        )
         # Changes nothing, and yet waits for whoever holds the row and defeats whoever still wants it.
         self.barrier = make(
-            "UPDATE {schema}.fence SET version = version WHERE component = %s AND epoch = %s AND nonce = %s"
+            "UPDATE {schema}.fence SET version = version"
+            " WHERE component = {component} AND epoch = %s AND nonce = %s"
         )
-        self.read_writer = make("SELECT version FROM {schema}.writers WHERE writer = %s")
+        self.read_writer = make(
+            "SELECT version FROM {schema}.fence WHERE component = {component} AND writer = %s"
+            " UNION ALL SELECT version FROM {schema}.writers WHERE writer = %s"
+        )
         self.collections = make(
             "SELECT c.name, c.collection_id, u.upper FROM {schema}.collections c"
-            " JOIN {schema}.uppers u ON u.collection_id = c.collection_id WHERE c.component = %s"
+            " JOIN {schema}.uppers u ON u.collection_id = c.collection_id WHERE c.component = {component}"
         )
         self.add_collections = make(
-            "INSERT INTO {schema}.collections (component, name) SELECT %s, unnest(%s::text[])"
+            "INSERT INTO {schema}.collections (component, name) SELECT {component}, unnest(%s::text[])"
             " ON CONFLICT (component, name) DO NOTHING"
         )
         self.add_uppers = make(
             "INSERT INTO {schema}.uppers (collection_id, upper) SELECT collection_id, 0"
-            " FROM {schema}.collections WHERE component = %s ON CONFLICT (collection_id) DO NOTHING"
+            " FROM {schema}.collections WHERE component = {component} ON CONFLICT (collection_id) DO NOTHING"
         )
         self.add_sinces = make(
             "INSERT INTO {schema}.sinces (collection_id, since) SELECT collection_id, 0"
-            " FROM {schema}.collections WHERE component = %s ON CONFLICT (collection_id) DO NOTHING"
+            " FROM {schema}.collections WHERE component = {component} ON CONFLICT (collection_id) DO NOTHING"
         )
         self.set_uppers = make(
             "UPDATE {schema}.uppers SET upper = moved.upper"
@@ -210,7 +219,7 @@ class Heap:
         columns = b"(collection_id, key, value, time, diff)"
         self.insert = make(
             b"INSERT INTO {target} " + columns + b" SELECT * FROM"
-            b" unnest(%b::bigint[], %b::bytea[], %b::bytea[], %b::bigint[], %b::bigint[])"
+            b" unnest(%s::bigint[], %b::bytea[], %b::bytea[], %s::bigint[], %s::bigint[])"
         )
         self.copy = make(b"COPY {target} " + columns + b" FROM STDIN (FORMAT BINARY)")
         self.has_work = make(
@@ -251,6 +260,14 @@ def stored_heap(schema: str, heap: str) -> Heap:
 
 
 @lru_cache(maxsize=64)
-def control(schema: str) -> Control:
-    """Statements on the control tables of this schema."""
-    return Control(schema)
+def control(schema: str, component: str) -> Control:
+    """Statements on the control tables of this schema, for one component."""
+    return Control(schema, component)
+
+
+@lru_cache(maxsize=64)
+def finish_write(schema: str, component: str, heap: str, *, with_rows: bool) -> bytes:
+    """The last statement of a write: pending rows, uppers and the fence, in one."""
+    rows = b"added AS (" + stored_heap(schema, heap).insert + b"), " if with_rows else b""
+    uppers = b"moved AS (" + control(schema, component).set_uppers + b") "
+    return b"WITH " + rows + uppers + control(schema, component).raise_version

@@ -68,16 +68,16 @@ def create_side(stash: Stash, name: str, collections: Iterable[str] = ()) -> dic
 
     Collections named here are made, empty, where they do not exist, so that they have an identifier.
     """
-    table, wanted, statements = side_table(name), list(collections), control(stash.schema)
+    table, wanted, statements = side_table(name), list(collections), control(stash.schema, stash.component)
 
     def make(connection: psycopg.Connection, row: FenceRow) -> dict[str, int]:
         _drop(connection, stash.schema, name)
         connection.execute(create_heap(stash.schema, table))
         connection.execute(render(_REMEMBER, schema=stash.schema), [name, _WHOLE, _OPEN])
-        connection.execute(statements.add_collections, [stash.component, wanted])
-        connection.execute(statements.add_uppers, [stash.component])
-        connection.execute(statements.add_sinces, [stash.component])
-        found = connection.execute(statements.collections, [stash.component])
+        connection.execute(statements.add_collections, [wanted])
+        connection.execute(statements.add_uppers)
+        connection.execute(statements.add_sinces)
+        found = connection.execute(statements.collections)
         return {collection: collection_id for collection, collection_id, _ in found}
 
     drop_replaced(stash)

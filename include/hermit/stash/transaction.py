@@ -18,7 +18,7 @@ import psycopg
 
 from hermit.errors import CorruptData, ReadOnly
 from hermit.rows import Row, Update
-from hermit.stash.batch import Appender
+from hermit.stash.batch import Appender, array
 from hermit.stash.errors import CompactOutOfRange, LowerMismatch, ReadOutOfRange, SealBackwards
 from hermit.stash.fence import Fence, FenceRow
 from hermit.stash.schema import Control, Heap
@@ -48,7 +48,6 @@ class StashTransaction:
         control: Control,
         heap: Heap,
         row: FenceRow,
-        component: str,
         places: dict[str, Place] | None,
         *,
         writable: bool,
@@ -56,7 +55,6 @@ class StashTransaction:
         self._connection = connection
         self._control = control
         self._heap = heap
-        self._component = component
         self._places = None if places is None else dict(places)
         self._writable = writable
         self._appender = Appender(connection, heap)
@@ -81,7 +79,7 @@ class StashTransaction:
     def places(self) -> dict[str, Place]:
         """Identifier and upper of every collection."""
         if self._places is None:
-            cursor = self.execute(self._control.collections, [self._component])
+            cursor = self.execute(self._control.collections)
             self._places = {name: Place(collection_id, upper) for name, collection_id, upper in cursor}
         return self._places
 
@@ -211,9 +209,15 @@ class StashTransaction:
         """Send pending rows and the uppers that moved; allowed inside a pipeline."""
         self._appender.insert()
         if self._moved:
-            ids, uppers = list(self._moved), list(self._moved.values())
-            self._connection.execute(self._control.set_uppers, [ids, uppers])
-            self._moved = {}
+            self._connection.execute(self._control.set_uppers, self._take_uppers())
+
+    def take_rest(self) -> tuple[list[Any], list[str]]:
+        """Pending rows and the uppers that moved, as parameters."""
+        return self._appender.take(), self._take_uppers()
+
+    def _take_uppers(self) -> list[str]:
+        moved, self._moved = self._moved, {}
+        return [array(moved), array(moved.values())]
 
     def abandon(self) -> None:
         """Drop what was not sent, before a rollback."""
@@ -222,8 +226,8 @@ class StashTransaction:
     def replace_contents(self, heap: str) -> None:
         """Make another table the contents: all collections begin anew at their upper."""
         places = self.places()
-        ids, sinces = [p.collection_id for p in places.values()], [p.upper for p in places.values()]
-        self.execute(self._control.set_sinces, [ids, sinces])
+        ids, sinces = (p.collection_id for p in places.values()), (p.upper for p in places.values())
+        self.execute(self._control.set_sinces, [array(ids), array(sinces)])
         for name in list(places):
             self._move(name, places[name].upper + 1)
         self.new_heap = heap
@@ -237,9 +241,9 @@ class StashTransaction:
         """Make the collections that do not exist yet. They are empty: the contents do not change."""
         missing = [name for name in names if name not in self.places()]
         if missing:
-            self.execute(self._control.add_collections, [self._component, missing])
-            self.execute(self._control.add_uppers, [self._component])
-            self.execute(self._control.add_sinces, [self._component])
+            self.execute(self._control.add_collections, [missing])
+            self.execute(self._control.add_uppers)
+            self.execute(self._control.add_sinces)
             moved = {name: place.upper for name, place in self.places().items()}
             self._places = None
             for name, place in self.places().items():
