@@ -1,13 +1,14 @@
 """A proxy in front of PostgreSQL that loses things at the worst moment.
 
 It speaks TCP to the client and reaches the server by its Unix socket. What the client sends passes
-through, until the bytes of a COMMIT come by and a fault is armed. The faults:
+through, until the bytes that it is armed for come by. From there on, up to the end of the client's batch:
 
-    BEFORE   the client is cut off, and the COMMIT never reaches the server
-    AFTER    the server commits, and the client is cut off before it hears of it
-    LATE     the client is cut off; the server gets the COMMIT only when `deliver` is called
+    BEFORE   nothing reaches the server, and both ends are cut off
+    AFTER    everything reaches the server, and the client is cut off when the server has committed
+    LATE     the client is cut off at once; the server gets it all when `deliver` is called, or never
+    HANG     nothing reaches the server, and the client waits until it goes away
 
-Statements before the COMMIT may be in the same packet; with `split`, these reach the server in any case.
+New connections wait at the `gate`, so that something can be made to happen before the client is back.
 """
 
 from __future__ import annotations
@@ -22,33 +23,54 @@ from typing import Any
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-# COMMIT as the extended protocol sends it: a Parse message, or the simple protocol's Query.
-_COMMITS = (b"\0COMMIT\0", b"COMMIT\0")
+# Where a loss begins: at the COMMIT, or at the statement before it, which changes the fence.
+COMMIT = b"COMMIT\0"
+FENCE = b"SET version = "
+
 _COMMITTED = b"C\0\0\0\x0bCOMMIT\0"
+_SYNC = b"S\0\0\0\4"
 
 
 class Fault(enum.Enum):
-    """When the connection is lost."""
+    """What is lost."""
 
     BEFORE = enum.auto()
     AFTER = enum.auto()
     LATE = enum.auto()
+    HANG = enum.auto()
+
+
+class _Line:
+    """One client's connection to the server."""
+
+    def __init__(self, client: socket.socket, server: socket.socket) -> None:
+        self.client = client
+        self.server = server
+        self.muted = False
+        self.over = threading.Event()
+
+    def cut(self, end: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            end.shutdown(socket.SHUT_RDWR)
 
 
 class Proxy:
-    """Relays connections; loses the next COMMIT as armed."""
+    """Relays connections, and has at most one accident at a time."""
 
     def __init__(self, url: str) -> None:
         parts = conninfo_to_dict(url)
         self._server = str(Path(str(parts["host"])) / f".s.PGSQL.{parts.get('port', 5432)}")
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self._fault: Fault | None = None
-        self._split = False
+        self._armed: tuple[Fault, bytes] | None = None
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
-        self._held: tuple[socket.socket, bytes] | None = None
+        self._lines: list[_Line] = []
+        self._held: tuple[_Line, bytes] | None = None
+        self._refusing = False
         self.faults = 0
         self.lost = threading.Event()
+        self.gate = threading.Event()
+        self.gate.set()
         host, port = self._listener.getsockname()
         self.url = make_conninfo(url, host=host, port=port, sslmode="disable", gssencmode="disable")
 
@@ -59,37 +81,40 @@ class Proxy:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.refuse()
+        for line in self._lines:
+            line.cut(line.client)
+            line.cut(line.server)
+        for thread in self._threads:
+            thread.join(timeout=30)
+            assert not thread.is_alive()
+        for line in self._lines:
+            line.client.close()
+            line.server.close()
+        self._listener.close()
+
+    def arm(self, fault: Fault, at: bytes = COMMIT) -> None:
+        """Have the accident the next time that these bytes come by."""
+        with self._lock:
+            self._armed = (fault, at)
+            self.lost.clear()
+
+    def refuse(self) -> None:
+        """Take no more connections, those at the gate included."""
+        self._refusing = True
+        self.gate.set()
         # Closing a listener does not wake the thread in accept; shutting it down does.
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        self.drop()
-        for thread in list(self._threads):
-            thread.join(timeout=30)
-            assert not thread.is_alive()
-
-    def arm(self, fault: Fault, *, split: bool = False) -> None:
-        """Lose the next COMMIT."""
-        with self._lock:
-            self._fault, self._split = fault, split
-            self.lost.clear()
 
     def deliver(self) -> None:
-        """Let the server have the COMMIT that was held back, and wait until it answered."""
+        """Let the server have what was held back, and wait until it has dealt with it."""
         held, self._held = self._held, None
         assert held is not None
-        server, data = held
-        server.sendall(data)
-        server.shutdown(socket.SHUT_WR)
-        while server.recv(65536):
-            pass
-        server.close()
-
-    def drop(self) -> None:
-        """Throw away what was held back."""
-        held, self._held = self._held, None
-        if held is not None:
-            held[0].close()
+        line, data = held
+        line.server.sendall(data)
+        line.server.shutdown(socket.SHUT_WR)
+        assert line.over.wait(30)
 
     def _start(self, target: Any, *arguments: Any) -> None:
         thread = threading.Thread(target=target, args=arguments, daemon=True)
@@ -102,71 +127,64 @@ class Proxy:
                 client, _ = self._listener.accept()
             except OSError:
                 return
+            assert self.gate.wait(30)
+            if self._refusing:
+                client.close()
+                continue
             server = socket.socket(socket.AF_UNIX)
             server.connect(self._server)
-            self._start(self._requests, client, server)
-            self._start(self._answers, client, server)
+            line = _Line(client, server)
+            self._lines.append(line)
+            self._start(self._requests, line)
+            self._start(self._answers, line)
 
-    def _requests(self, client: socket.socket, server: socket.socket) -> None:
-        while data := _receive(client):
-            fault, split = self._take(data)
-            if fault is None:
-                if not _send(server, data):
-                    break
-                continue
-            self._lose(fault, split, data, client, server)
-            return
-        _shut(server, socket.SHUT_WR)
+    def _requests(self, line: _Line) -> None:
+        while data := _receive(line.client):
+            fault = self._accident(data)
+            if fault is Fault.AFTER:
+                line.muted = True
+            elif fault is not None:
+                self._lose(fault, line, data)
+                return
+            if not _send(line.server, data):
+                break
+        with contextlib.suppress(OSError):
+            line.server.shutdown(socket.SHUT_WR)
 
-    def _take(self, data: bytes) -> tuple[Fault | None, bool]:
+    def _accident(self, data: bytes) -> Fault | None:
         with self._lock:
-            if self._fault is None or not any(commit in data for commit in _COMMITS):
-                return None, False
-            fault, self._fault = self._fault, None
+            if self._armed is None or self._armed[1] not in data:
+                return None
+            fault, _ = self._armed
+            self._armed = None
             self.faults += 1
-            return fault, self._split
+            return fault
 
-    def _lose(
-        self, fault: Fault, split: bool, data: bytes, client: socket.socket, server: socket.socket
-    ) -> None:
-        if split:
-            # The message before COMMIT's Parse ends where its type byte and length begin.
-            cut = data.index(b"COMMIT\0") - len(b"P\0\0\0\0\0")
-            server.sendall(data[:cut])
-            data = data[cut:]
-        if fault is Fault.AFTER:
-            self._answered(client)
-            server.sendall(data)
-            return  # `_answers` cuts the client off when the server says that it committed.
-        if fault is Fault.LATE:
-            self._held = (server.dup(), data)
-        _shut(client, socket.SHUT_RDWR)
-        if fault is Fault.BEFORE:
-            _shut(server, socket.SHUT_RDWR)
+    def _lose(self, fault: Fault, line: _Line, data: bytes) -> None:
+        # A batch ends in a sync message, unless it is a simple query, which stands alone.
+        while fault is Fault.HANG or not (_SYNC in data or data.startswith(b"Q")):
+            more = _receive(line.client)
+            if not more:
+                break
+            data += more
+        if fault is not Fault.LATE:
+            line.cut(line.server)
+        else:
+            self._held = (line, data)
+        line.muted = True
+        line.cut(line.client)
         self.lost.set()
 
-    def _answered(self, client: socket.socket) -> None:
-        with self._lock:
-            self._muted = client
-
-    _muted: socket.socket | None = None
-
-    def _answers(self, client: socket.socket, server: socket.socket) -> None:
-        while data := _receive(server):
-            if self._muted is client:
-                if _COMMITTED in data:
-                    self._muted = None
-                    _shut(client, socket.SHUT_RDWR)
-                    _shut(server, socket.SHUT_RDWR)
-                    self.lost.set()
-                continue
-            if not _send(client, data):
-                break
-        _shut(client, socket.SHUT_WR)
-        with contextlib.suppress(OSError):
-            client.close()
-        with contextlib.suppress(OSError):
-            server.close()
+    def _answers(self, line: _Line) -> None:
+        while data := _receive(line.server):
+            if not line.muted:
+                if not _send(line.client, data):
+                    break
+            elif _COMMITTED in data:
+                line.cut(line.client)
+                self.lost.set()
+        line.over.set()
+        line.cut(line.client)
 
 
 def _receive(source: socket.socket) -> bytes:
@@ -182,8 +200,3 @@ def _send(sink: socket.socket, data: bytes) -> bool:
     except OSError:
         return False
     return True
-
-
-def _shut(end: socket.socket, how: int) -> None:
-    with contextlib.suppress(OSError):
-        end.shutdown(how)

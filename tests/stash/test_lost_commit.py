@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -14,7 +16,7 @@ from hermit.stash.bulk import create_side, replace_from_side
 from hermit.stash.errors import ConnectionFailed, ConnectionLost, OutcomeUnknown
 
 from .conftest import ClosingClient, nothing
-from .proxy import Fault, Proxy
+from .proxy import COMMIT, FENCE, Fault, Proxy
 
 
 @pytest.fixture
@@ -44,13 +46,13 @@ def add(number: int) -> Callable[[StashTransaction], int]:
     return body
 
 
-@pytest.mark.parametrize("split", [False, True])
+@pytest.mark.parametrize("at", [COMMIT, FENCE])
 @pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER])
 def test_a_write_whose_commit_was_lost_is_applied_exactly_once(
-    proxy: Proxy, through: Stash, client: ClosingClient, fault: Fault, split: bool
+    proxy: Proxy, through: Stash, client: ClosingClient, fault: Fault, at: bytes
 ) -> None:
     for number in range(4):
-        proxy.arm(fault, split=split)
+        proxy.arm(fault, at)
         assert through.write(add(number)) == number
     assert proxy.faults == 4
     assert count_rows(through) == [0, 1, 2, 3]
@@ -72,82 +74,88 @@ def test_a_body_runs_again_only_if_its_commit_did_not_happen(proxy: Proxy, throu
         assert len(seen) == runs
 
 
-@pytest.mark.parametrize("split", [False, True])
-def test_a_commit_that_reaches_the_server_too_late_is_not_applied(
-    proxy: Proxy, through: Stash, split: bool
+def test_a_commit_that_reaches_the_server_after_it_was_settled_is_not_applied(
+    proxy: Proxy, through: Stash
 ) -> None:
-    """The server gets the COMMIT after the client has settled that it did not happen.
+    runs: list[int] = []
 
-    With `split`, the server has seen everything but the COMMIT and holds the fence's row: then settling
-    waits for it, and it is the late COMMIT that counts.
-    """
-    proxy.arm(Fault.LATE, split=split)
-    if split:
-        writing = threading.Thread(target=through.write, args=[add(1)])
-        writing.start()
+    def body(transaction: StashTransaction) -> None:
+        runs.append(transaction.fence.version)
+        add(1)(transaction)
+        if len(runs) == 2:
+            # Settled as not applied, and under way again: only now the first attempt reaches the server.
+            proxy.deliver()
+
+    through.write(add(0))
+    proxy.arm(Fault.LATE, FENCE)
+    through.write(body)
+    assert runs == [1, 1]
+    assert count_rows(through) == [0, 1]
+    assert through.confirm().version == 2
+
+
+def test_settling_waits_for_a_transaction_that_holds_the_fence_and_may_still_commit(
+    proxy: Proxy, through: Stash
+) -> None:
+    through.write(add(0))
+    runs: list[int] = []
+
+    def body(transaction: StashTransaction) -> None:
+        runs.append(transaction.fence.version)
+        add(1)(transaction)
+
+    proxy.arm(Fault.LATE, COMMIT)
+    writing = threading.Thread(target=through.write, args=[body])
+    writing.start()
+    assert proxy.lost.wait(30)
+    proxy.deliver()
+    writing.join(30)
+    assert not writing.is_alive()
+    assert runs == [1]
+    assert count_rows(through) == [0, 1]
+    assert through.confirm().version == 2
+
+
+@contextmanager
+def meanwhile(proxy: Proxy, fault: Fault, action: Callable[[], object]) -> Iterator[None]:
+    """Lose the next COMMIT, and do something before the client is back to ask about it."""
+
+    def act() -> None:
         assert proxy.lost.wait(30)
-        proxy.deliver()
-        writing.join(30)
-        assert not writing.is_alive()
-    else:
-        through.write(add(1))
-        proxy.deliver()
-    assert count_rows(through) == [1]
-    assert through.confirm().version == 1
+        action()
+        proxy.gate.set()
+
+    proxy.arm(fault)
+    proxy.gate.clear()
+    acting = threading.Thread(target=act)
+    acting.start()
+    yield
+    acting.join(30)
+    assert not acting.is_alive()
 
 
+@pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER])
 def test_another_writers_version_is_not_taken_for_ours(
-    proxy: Proxy, through: Stash, client: ClosingClient
+    proxy: Proxy, through: Stash, client: ClosingClient, fault: Fault
 ) -> None:
     """A second handle with the same token writes while the first does not know what became of its own."""
-    for fault, numbers in ((Fault.BEFORE, (1, 2)), (Fault.AFTER, (3, 4))):
-        ours, theirs = numbers
-        other = client.resume(through.token)
-        interfering = threading.Event()
-
-        def interfere(
-            other: Stash = other, number: int = theirs, done: threading.Event = interfering
-        ) -> None:
-            assert proxy.lost.wait(30)
-            other.write(add(number))
-            done.set()
-
-        proxy.arm(fault)
-        thread = threading.Thread(target=interfere)
-        thread.start()
-        through.write(add(ours))
-        thread.join(30)
-        assert interfering.is_set()
-    assert count_rows(through) == [1, 2, 3, 4]
-    assert through.confirm().version == 4
+    other = client.resume(through.token)
+    with meanwhile(proxy, fault, lambda: other.write(add(2))):
+        through.write(add(1))
+    assert count_rows(through) == [1, 2]
+    assert through.confirm().version == 2
 
 
 @pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER])
 def test_a_lost_commit_of_a_handle_that_was_fenced_since_is_reported_as_it_was(
-    proxy: Proxy,
-    database_url: str,
-    connect: Callable[..., ClosingClient],
-    client: ClosingClient,
-    fault: Fault,
+    proxy: Proxy, through: Stash, client: ClosingClient, fault: Fault
 ) -> None:
-    through = connect(proxy.url).open(nothing)[0]
-    settling = threading.Event()
-    original = through._settle
-
-    def fence_first(version: int, cause: object) -> None:
-        later = client.open(nothing)[0]
-        later.write(add(100))
-        settling.set()
-        original(version, cause)  # type: ignore[arg-type]
-
-    through._settle = fence_first  # type: ignore[method-assign, assignment]
-    proxy.arm(fault)
-    if fault is Fault.AFTER:
-        through.write(add(1))
-    else:
-        with pytest.raises(Fenced):
+    with meanwhile(proxy, fault, lambda: client.open(nothing)[0].write(add(100))):
+        if fault is Fault.AFTER:
             through.write(add(1))
-    assert settling.is_set()
+        else:
+            with pytest.raises(Fenced):
+                through.write(add(1))
     expected = [1, 100] if fault is Fault.AFTER else [100]
     assert count_rows(client.open_read_only()) == expected
 
@@ -170,7 +178,7 @@ def test_an_open_whose_commit_was_lost_is_settled_by_its_nonce(
 def test_a_cut_over_whose_commit_was_lost_happens_once(proxy: Proxy, through: Stash, fault: Fault) -> None:
     through.write(add(1))
     create_side(through, "x")
-    proxy.arm(fault)
+    proxy.arm(fault, FENCE)
     replace_from_side(through, "x", config={"tombstone": 0})
     assert count_rows(through) == []
     assert through.confirm().version == 2
@@ -183,14 +191,9 @@ def test_an_outcome_that_cannot_be_found_out_is_said_to_be_unknown(
     with Proxy(database_url) as proxy:
         policy = RetryPolicy(attempts_max=3, delay_s_first=0.01, total_s_max=1)
         stash = connect(proxy.url, retry=policy).open(nothing)[0]
-        original = stash._settle
-
-        def settle_without_server(version: int, cause: object) -> None:
-            proxy.__exit__(None, None, None)
-            original(version, cause)  # type: ignore[arg-type]
-
-        stash._settle = settle_without_server  # type: ignore[method-assign, assignment]
+        threading.Thread(target=lambda: (proxy.lost.wait(30), proxy.refuse())).start()
         proxy.arm(Fault.AFTER)
+        proxy.gate.clear()
         with pytest.raises(OutcomeUnknown):
             stash.write(add(1))
         # Before a COMMIT was sent there is nothing to find out: that is a plain failure.
@@ -198,3 +201,26 @@ def test_an_outcome_that_cannot_be_found_out_is_said_to_be_unknown(
             stash.write(add(2))
         assert not isinstance(caught.value, OutcomeUnknown)
     assert count_rows(connect().open_read_only()) == [1]
+
+
+class _Interrupted(BaseException):
+    """What a scheduler's timeout raises in a signal handler."""
+
+
+def test_a_signal_while_the_commit_is_on_its_way_is_raised_and_nothing_is_applied_twice(
+    proxy: Proxy, through: Stash, client: ClosingClient
+) -> None:
+    def interrupt(signal_number: int, frame: object) -> None:
+        raise _Interrupted
+
+    proxy.arm(Fault.HANG)
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    try:
+        with pytest.raises(_Interrupted):
+            through.write(add(1))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    through.write(add(2))
+    assert count_rows(through) == [2]

@@ -28,7 +28,7 @@ from hermit.stash.connection import Target
 from hermit.stash.errors import OutcomeUnknown
 from hermit.stash.fence import Fence, FenceRow, Token
 from hermit.stash.handle import Stash, fence_row
-from hermit.stash.retry import RetryPolicy, is_broken
+from hermit.stash.retry import RetryPolicy, was_reported
 from hermit.stash.savepoint import SavepointStash
 from hermit.stash.schema import (
     BEGIN_READ,
@@ -205,7 +205,7 @@ class StashClient:
             status = connection.execute(COMMIT).statusmessage
             invariant(status == "COMMIT", "an open was committed", status=status)
         except psycopg.Error as error:
-            if not is_broken(error, connection):
+            if was_reported(error):
                 session.rollback()
                 raise
             if not self._opened_as(session, nonce):

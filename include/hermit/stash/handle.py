@@ -23,6 +23,7 @@ A body that wrote nothing is rolled back, and leaves the version as it is.
 from __future__ import annotations
 
 import secrets
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -35,15 +36,12 @@ from psycopg import errors as pg
 from hermit.errors import HermitError, ReadOnly, invariant
 from hermit.stash.errors import Closed, ConnectionFailed, OutcomeUnknown, TransactionOpen
 from hermit.stash.fence import Fence, FenceRow, Token, check
-from hermit.stash.retry import is_broken
+from hermit.stash.retry import interruption, was_reported
 from hermit.stash.schema import COMMIT, Control, control, finish_write, stored_heap
 from hermit.stash.session import NotApplied, Session
 from hermit.stash.transaction import Place, StashTransaction
 
 T = TypeVar("T")
-
-# "Statement completion unknown", in PostgreSQL's and in CockroachDB's words.
-_UNKNOWN = (pg.StatementCompletionUnknown, pg.TransactionResolutionUnknown)
 
 
 class Stash:
@@ -213,6 +211,7 @@ class Stash:
         connection = self._session.connection()
         rows, uppers = transaction.take_rest()
         fence = [version, transaction.new_heap, self._writer, row.epoch, row.nonce, row.version]
+        outer = sys.exception()
         last = finish_write(self.schema, self.component, row.heap, with_rows=bool(rows))
         try:
             with connection.pipeline():
@@ -221,7 +220,10 @@ class Stash:
                 raised = connection.execute(last, [*rows, *uppers, *fence])
                 committed = connection.execute(COMMIT)
         except psycopg.Error as error:
-            if not is_broken(error, connection) and not isinstance(error, _UNKNOWN):
+            if interruption(error, outer) is not None:
+                self._session.close()
+                raise
+            if was_reported(error):
                 self._session.rollback()
                 raise
             self._settle(version, error)

@@ -28,6 +28,8 @@ _BROKEN = (
     pg.TooManyConnections,
     pg.IdleInTransactionSessionTimeout,
 )
+# "Statement completion unknown", in PostgreSQL's and in CockroachDB's words.
+_UNKNOWN = (pg.StatementCompletionUnknown, pg.TransactionResolutionUnknown)
 # libpq gives no SQLSTATE when connecting fails. These are answers that will not change by asking again;
 # what is not listed (also: in another language) is tried again, which is bounded too.
 _REFUSALS = (
@@ -81,6 +83,30 @@ def is_broken(error: psycopg.Error, connection: psycopg.Connection | None) -> bo
     if connection is not None:
         return connection.broken or connection.closed
     return error.sqlstate is None or error.sqlstate.startswith("08")
+
+
+def was_reported(error: psycopg.Error) -> bool:
+    """Whether the server itself said that the statement failed, and went on living.
+
+    Without this, nothing may be concluded about a COMMIT: psycopg also raises errors of its own, as when a
+    signal's exception interrupts a pipeline on a healthy connection.
+    """
+    if error.sqlstate is None or error.sqlstate.startswith("08"):
+        return False
+    return not isinstance(error, (*_BROKEN, *_UNKNOWN))
+
+
+def interruption(error: psycopg.Error, outer: BaseException | None) -> BaseException | None:
+    """What a signal handler raised while psycopg waited, if that is where the error came from.
+
+    psycopg may replace such an exception by its own. `outer` is what was being handled before.
+    """
+    cause: BaseException | None = error
+    while cause is not None and cause is not outer:
+        if not isinstance(cause, psycopg.Error):
+            return cause
+        cause = cause.__context__
+    return None
 
 
 def is_refusal(error: psycopg.Error) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -10,7 +11,7 @@ import psycopg
 
 from hermit.stash.connection import Target
 from hermit.stash.errors import translate
-from hermit.stash.retry import RetryPolicy, is_broken, is_conflict
+from hermit.stash.retry import RetryPolicy, interruption, is_broken, is_conflict
 from hermit.stash.schema import ROLLBACK
 
 T = TypeVar("T")
@@ -59,6 +60,7 @@ class Session:
     def run(self, attempt: Callable[[], T], *, writing: bool) -> T:
         """Run an attempt; again after a conflict or on a new connection, within the policy's bounds."""
         delays = self.policy.delays()
+        outer = sys.exception()
         while True:
             try:
                 return attempt()
@@ -66,6 +68,10 @@ class Session:
                 error = lost.cause
             except psycopg.Error as failed:
                 error = failed
+                interrupted = interruption(error, outer)
+                if interrupted is not None:
+                    self.close()
+                    raise interrupted from None
                 broken = is_broken(error, self._connection)
                 if broken:
                     self.close()
