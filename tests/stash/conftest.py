@@ -7,11 +7,20 @@ from contextlib import ExitStack
 from typing import Any, TypeVar
 from uuid import UUID
 
+import psycopg
 import pytest
+from psycopg import sql
 
 from hermit.stash import Stash, StashClient, StashTransaction, Token
 
 T = TypeVar("T")
+
+
+def raw(client: StashClient, statement: str) -> list[tuple[Any, ...]]:
+    """What somebody at psql sees or does; `{schema}` is the organization's."""
+    with psycopg.connect(client.url, autocommit=True) as connection:
+        cursor = connection.execute(sql.SQL(statement).format(schema=sql.Identifier(client.schema)))
+        return cursor.fetchall() if cursor.description else []
 
 
 def nothing(transaction: StashTransaction) -> None:

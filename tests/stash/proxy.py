@@ -16,10 +16,12 @@ from __future__ import annotations
 import contextlib
 import enum
 import socket
+import struct
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
@@ -40,6 +42,33 @@ class Fault(enum.Enum):
     HANG = enum.auto()
 
 
+class Message(NamedTuple):
+    """A message that a client sent: its kind, as PostgreSQL's protocol writes it, and its size."""
+
+    kind: str
+    size_bytes: int
+    parameters: int
+
+
+def parse(data: bytes) -> Iterator[Message]:
+    """The messages of a connection, after the first one, which has no kind."""
+    (position,) = struct.unpack_from("!i", data)
+    while position < len(data):
+        kind = chr(data[position])
+        (length,) = struct.unpack_from("!i", data, position + 1)
+        yield Message(kind, length, _parameters(data, position + 5) if kind == "B" else 0)
+        position += 1 + length
+
+
+def _parameters(data: bytes, position: int) -> int:
+    """How many parameters a Bind message carries: after two names and the formats."""
+    for _ in range(2):
+        position = data.index(b"\0", position) + 1
+    (formats,) = struct.unpack_from("!h", data, position)
+    (parameters,) = struct.unpack_from("!H", data, position + 2 + 2 * formats)
+    return int(parameters)
+
+
 class _Line:
     """One client's connection to the server."""
 
@@ -47,6 +76,8 @@ class _Line:
         self.client = client
         self.server = server
         self.muted = False
+        self.sent = bytearray()
+        self.seen = 0
         self.over = threading.Event()
 
     def cut(self, end: socket.socket) -> None:
@@ -99,6 +130,15 @@ class Proxy:
             self._armed = (fault, at)
             self.lost.clear()
 
+    def messages(self) -> list[Message]:
+        """What clients sent since the last call."""
+        found = []
+        for line in self._lines:
+            everything = list(parse(bytes(line.sent)))
+            found += everything[line.seen :]
+            line.seen = len(everything)
+        return found
+
     def refuse(self) -> None:
         """Take no more connections, those at the gate included."""
         self._refusing = True
@@ -140,6 +180,7 @@ class Proxy:
 
     def _requests(self, line: _Line) -> None:
         while data := _receive(line.client):
+            line.sent += data
             fault = self._accident(data)
             if fault is Fault.AFTER:
                 line.muted = True

@@ -5,29 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from uuid import UUID
 
-import psycopg
 import pytest
-from psycopg import sql
 
 from hermit.errors import Fenced, NotInitialized
 from hermit.rows import Row
 from hermit.stash import Stash, StashClient, StashTransaction, Token
 from hermit.stash.errors import SchemaReplaced
 
-from .conftest import ClosingClient, nothing
+from .conftest import ClosingClient, nothing, raw
 
 ROW = Row("items", b"key", b"value")
 
 
 def add_row(transaction: StashTransaction) -> None:
     transaction.append([(ROW, 1)])
-
-
-def raw(client: StashClient, statement: str) -> list[tuple[object, ...]]:
-    """What somebody at psql sees or does."""
-    with psycopg.connect(client.url, autocommit=True) as connection:
-        cursor = connection.execute(sql.SQL(statement).format(schema=sql.Identifier(client.schema)))
-        return cursor.fetchall() if cursor.description else []
 
 
 @pytest.mark.row("M-12")

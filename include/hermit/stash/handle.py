@@ -34,7 +34,7 @@ import psycopg
 from psycopg import errors as pg
 
 from hermit.errors import HermitError, ReadOnly, invariant
-from hermit.stash.errors import Closed, ConnectionFailed, OutcomeUnknown, TransactionOpen
+from hermit.stash.errors import Closed, OutcomeUnknown, TransactionOpen
 from hermit.stash.fence import Fence, FenceRow, Token, check
 from hermit.stash.retry import interruption, was_reported
 from hermit.stash.schema import COMMIT, Control, control, finish_write, stored_heap
@@ -256,19 +256,14 @@ class Stash:
 
         try:
             applied = self._session.run(ask, writing=True)
-        except ConnectionFailed as error:
-            raise self._unknown(version, error) from None
         except HermitError as error:
-            raise self._unknown(version, error) from error
+            raise OutcomeUnknown(
+                f"{self.where}: the answer to the commit of version {version} got lost, "
+                f"and asking for it failed: {error.message}",
+                version=version,
+            ) from None
         if not applied:
             raise NotApplied(cause)
-
-    def _unknown(self, version: int, error: HermitError) -> OutcomeUnknown:
-        return OutcomeUnknown(
-            f"{self.where}: the answer to the commit of version {version} got lost, "
-            f"and asking again failed: {error.message}",
-            version=version,
-        )
 
     def forget_places(self) -> None:
         """Read identifiers and uppers again next time."""
