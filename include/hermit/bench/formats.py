@@ -18,9 +18,9 @@ from time import process_time
 from typing import Any
 
 from hermit.bench import Bar
-from hermit.formats import codec, legacy_json_objects
-from hermit.formats.collections import MESSAGES
+from hermit.formats import codec
 from hermit.formats.generate import rows
+from hermit.formats.versions import STASH_VERSION
 from hermit.objects import KINDS
 
 _GIB = 1 << 30
@@ -62,8 +62,8 @@ def _fastest(*candidates: Callable[[], object]) -> list[float]:
 
 
 def _decoding(objects: int) -> list[Bar]:
-    """Bytes to objects: Hermit's codec, bare protobuf on the same bytes, and JSON of version 14."""
-    framed, texts = _pairs(objects, 21), _pairs(objects, 14)
+    """Bytes to objects: Hermit's codec, bare protobuf on the same bytes, and JSON of version 14, untyped."""
+    framed, texts = _pairs(objects, STASH_VERSION), _pairs(objects, 14)
     bare = {
         name: [(key[:-_TRAILER_BYTES], value[:-_TRAILER_BYTES]) for key, value in pairs]
         for name, pairs in framed.items()
@@ -79,18 +79,13 @@ def _decoding(objects: int) -> list[Bar]:
     ours, protobuf, legacy = _fastest(
         lambda: decode(framed, codec.decoder),
         lambda: decode(bare, lambda name, part: getattr(KINDS[name], part).FromString),
-        lambda: decode(texts, _json_reader),
+        lambda: decode(texts, lambda name, part: json.loads),
     )
     return [
         Bar(f"opening {objects:,} objects / bare protobuf decoding", ours / protobuf, 2.0),
         Bar("decoding protobuf / decoding JSON of version 14", ours / legacy, 1.0),
         Bar("bytes of protobuf / bytes of JSON of version 14", _size(framed) / _size(texts), 1.0),
     ]
-
-
-def _json_reader(name: str, part: codec.Part) -> Callable[[bytes], Any]:
-    cls = getattr(legacy_json_objects, f"{MESSAGES[name]}{part.capitalize()}", None)
-    return legacy_json_objects.reader(cls, name, part) if cls else json.loads
 
 
 def _size(pairs: Pairs) -> int:
