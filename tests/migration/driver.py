@@ -7,6 +7,7 @@ process knew is gone. Running the move again is what the next DAG run does.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -39,9 +40,15 @@ def stores_for(database_url: str, shards: str, organization_id: UUID) -> Stores:
 
 
 def move(
-    stores: Stores, direction: Direction, protocol: str | None = None, *, crash_after: Step | None = None
+    stores: Stores,
+    direction: Direction,
+    protocol: str | None = None,
+    *,
+    crash_after: Step | None = None,
+    stage: Callable[[Stores, Move, Any, str], None] | None = None,
 ) -> Run:
-    """One run, which may die right after a step."""
+    """One run, which may die right after a step. `stage` stands in for the Spark job."""
+    stage = stage or stage_one_by_one
     asked = Move.parse(
         direction=direction.value,
         organization_id=str(stores.organization_id),
@@ -84,7 +91,7 @@ def move(
     return run
 
 
-def stage(stores: Stores, asked: Move, fencing: Any, batch: str) -> None:
+def stage_one_by_one(stores: Stores, asked: Move, fencing: Any, batch: str) -> None:
     """What the Spark job does, one partition after the other."""
 
     def one_by_one(function: Any, items: Any) -> list[staging.Part]:

@@ -11,12 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hermit.durable.contents import MOVED
 from hermit.migration.protocol import Direction, Step
 
 if TYPE_CHECKING:
     from hermit.durable.persist import PersistCatalog
-    from hermit.durable.stash import StashCatalog
     from hermit.migration.manifest import Manifest
     from hermit.migration.stores import Stores
 
@@ -30,9 +28,7 @@ class Reuse:
     reason: str
 
 
-def find(
-    stores: Stores, direction: Direction, version: int, stash: StashCatalog, persist: PersistCatalog
-) -> Reuse | None:
+def find(stores: Stores, direction: Direction, version: int, persist: PersistCatalog) -> Reuse | None:
     """The newest batch that was staged from exactly these contents and is still whole."""
     for manifest in reversed(stores.manifests().all()):
         if manifest.direction is direction and manifest.source_version == version:
@@ -47,15 +43,13 @@ def find(
 
 
 def _files(manifest: Manifest, stores: Stores, persist: PersistCatalog) -> Reuse | None:
-    from hermit.persist.batch import list_staged
-
     staged = {str(file["path"]) for file in manifest.files}
-    live = {file.path for file in persist.client.files(MOVED)}
+    live = stores.live_files(persist)
     if staged and staged <= live:
         return Reuse(
             manifest.batch, Step.VERIFY, f"batch {manifest.batch} already is the contents of persist"
         )
-    if not staged & live and manifest.batch in list_staged(stores.location):
+    if not staged & live and manifest.batch in stores.staged_batches():
         return Reuse(
             manifest.batch, Step.REPLACE, f"batch {manifest.batch} was staged from the same contents"
         )
@@ -63,9 +57,7 @@ def _files(manifest: Manifest, stores: Stores, persist: PersistCatalog) -> Reuse
 
 
 def _side(manifest: Manifest, stores: Stores) -> Reuse | None:
-    from hermit.stash import bulk
-
-    if manifest.batch not in bulk.sides(stores.stash_client):
+    if manifest.batch not in stores.sides():
         return None
     return Reuse(
         manifest.batch, Step.VERIFY, f"side table {manifest.batch} was staged from the same contents"

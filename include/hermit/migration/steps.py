@@ -79,11 +79,13 @@ def look(stores: Stores, move: Move) -> dict[str, Any]:
 def fence_epoch(stores: Stores, move: Move) -> Fencing:
     """Open the stash, then persist, each above the other's epoch, and settle the protocol."""
     before = {"stash": stores.stash.epoch(), "persist": stores.persist.epoch()}
-    protocol, wanted = stores.protocol(), move.protocol or stores.protocol()
     with (
         stores.stash.open(epoch_min=(before["persist"] or 0) + 1, preload=False) as stash,
         stores.persist.open(epoch_min=stash.epoch + 1, preload=False) as persist,
     ):
+        # Read under both tokens: from here on nobody else can change what these say.
+        protocol = protocols.by_number(stash.get_config_by_key(MOVE_PROTOCOL))
+        wanted = move.protocol or protocol
         tombstones = protocols.Tombstones(stash.tombstone(), persist.tombstone())
         protocol.require_reachable(tombstones)
         if wanted is not protocol:
@@ -121,7 +123,7 @@ def check_tombstone(stores: Stores, move: Move, fencing: Fencing) -> Decision:
             why = fencing.protocol.truth(tombstones).why
             return Decision(NOTHING_TO_DO, f"the truth is {move.direction.target} already: {why}", None)
         source = stash if move.direction.source is Store.STASH else persist
-        found = reuse.find(stores, move.direction, source.content_version(), stash, persist)
+        found = reuse.find(stores, move.direction, source.content_version(), persist)
     if found is None:
         return Decision(Step.SNAPSHOT, "nothing that is staged fits", f"{move.direction}_{move.slug}")
     return Decision(found.next, found.reason, found.batch, reused=True)
@@ -176,14 +178,12 @@ def verify(stores: Stores, move: Move, fencing: Fencing, batch: str) -> dict[str
     the stash's contents only afterwards. A batch that does not fit is forgotten, so that the next run
     stages anew instead of finding it again.
     """
-    from hermit.stash import bulk
-
     with stores.resumed(fencing) as (stash, persist):
         expected = (stash if move.direction is Direction.MIGRATE else persist).digests()
         if move.direction is Direction.MIGRATE:
             found = persist.digests()
         else:
-            found = bulk.digests(stash.stash, side=batch)
+            found = stores.side_digests(stash, batch)
     try:
         require_equal(move, expected, found)
     except DigestMismatch:

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hermit.digest import Digest
 from hermit.durable import init_persist_catalog_state, init_stash_catalog_state
-from hermit.durable.contents import MOVE_PROTOCOL
+from hermit.durable.contents import MOVE_PROTOCOL, MOVED
 from hermit.durable.persist import PersistCatalog, UnopenedPersistCatalog
 from hermit.durable.stash import StashCatalog, UnopenedStashCatalog
 from hermit.identity import shard_id
@@ -51,6 +52,30 @@ class Stores:
 
     def manifests(self) -> Manifests:
         return Manifests(self.location)
+
+    # What is staged, and what became of it
+
+    def staged_batches(self) -> set[str]:
+        """Batches of files that no commit names."""
+        from hermit.persist.batch import list_staged
+
+        return set(list_staged(self.location))
+
+    def live_files(self, persist: PersistCatalog) -> set[str]:
+        """The files that are the contents of persist."""
+        return {file.path for file in persist.client.files(MOVED)}
+
+    def sides(self) -> set[str]:
+        """Side tables of the stash."""
+        from hermit.stash import bulk
+
+        return set(bulk.sides(self.stash_client))
+
+    def side_digests(self, stash: StashCatalog, side: str) -> dict[str, Digest]:
+        """Digests of what a side table holds; after this no more can be added to it."""
+        from hermit.stash import bulk
+
+        return bulk.digests(stash.stash, side=side)
 
     @contextlib.contextmanager
     def resumed(self, fencing: Fencing) -> Iterator[tuple[StashCatalog, PersistCatalog]]:

@@ -1,0 +1,175 @@
+"""All interleavings of two movers and a writer, with each of them dying at any action, up to a few switches.
+
+The steps, the decisions, the tables and the way in which users open the catalog are those of production;
+only the stores are a model. At every action of everybody the truth must hold exactly what was
+acknowledged; afterwards a move each way must still work. A process that dies is one that is never scheduled
+again, so that every schedule is also tried without its last part.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import greenlet
+import pytest
+
+from hermit.errors import Fenced, InvariantViolation
+from hermit.migration.protocol import Direction, ProtocolInUse
+from hermit.migration.truth import open_truth
+from tests.migration.driver import move
+from tests.migration.model import ModelStores
+
+MIGRATE, ROLLBACK = Direction.MIGRATE, Direction.ROLLBACK
+ALL = 10_000
+Schedule = tuple[tuple[int, int], ...]
+
+
+class World:
+    """The model, whoever acts on it, and what must be true at every moment."""
+
+    def __init__(self, protocol: str, history: tuple[Direction, ...]) -> None:
+        self.actions = 0
+        self.budget = ALL
+        self.parked: greenlet.greenlet | None = None
+        self.acknowledged = frozenset({"a", "b"})
+        self.epochs = [0, 0]
+        self.stores = ModelStores(self.point, self.acknowledged)
+        for direction in history:
+            self.run_move(direction, protocol)
+        self.actions = 0
+
+    def copy(self) -> World:
+        """Another world in the same state."""
+        twin = World("", ())
+        for mine, other in (
+            (self.stores.stash_model, twin.stores.stash_model),
+            (self.stores.persist_model, twin.stores.persist_model),
+        ):
+            other.epoch, other.nonce, other.contents = mine.epoch, mine.nonce, mine.contents
+            other.config, other.version, other.files = dict(mine.config), mine.version, set(mine.files)
+        twin.epochs = list(self.epochs)
+        return twin
+
+    def point(self, what: str) -> None:
+        """Before every action: check the world, then let the scheduler decide who is next."""
+        self.check()
+        if self.budget == 0 and self.parked is not None:
+            self.parked.switch()
+        self.budget -= 1
+        self.actions += 1
+
+    def check(self) -> None:
+        held = self.stores.truth().contents
+        assert held == self.acknowledged, f"the truth holds {set(held)}, not {set(self.acknowledged)}"
+        epochs = [self.stores.stash_model.epoch, self.stores.persist_model.epoch]
+        assert all(now >= before for now, before in zip(epochs, self.epochs, strict=True))
+        self.epochs = epochs
+
+    def run_move(self, direction: Direction, protocol: str | None) -> None:
+        stage = lambda stores, asked, fencing, batch: stores.stage(direction, fencing, batch)  # noqa: E731
+        move(self.stores, direction, protocol, stage=stage)  # type: ignore[arg-type]
+
+    def run_writer(self) -> None:
+        with open_truth(self.stores) as catalog:  # type: ignore[arg-type]
+            for row in ("w1", "w2"):
+                catalog.insert(row)  # type: ignore[union-attr]
+                self.acknowledged |= {row}
+
+    def play(self, actors: list[Callable[[], None]], schedule: Schedule) -> None:
+        """Let the actors act in turns; whoever is fenced has lost, which is fine."""
+        self.parked = greenlet.getcurrent()
+        threads = [greenlet.greenlet(_until_fenced(actor)) for actor in actors]
+        for who, actions in schedule:
+            if not threads[who].dead:
+                self.budget = actions
+                threads[who].switch()
+        self.parked = None
+        self.budget = ALL
+        self.check()
+
+
+def _until_fenced(actor: Callable[[], None]) -> Callable[[], None]:
+    def run() -> None:
+        try:
+            actor()
+        except (Fenced, ProtocolInUse):
+            return
+        except InvariantViolation as error:
+            # Only a token that is current can notice a source that changed; it never does under a fence.
+            raise AssertionError(str(error)) from error
+
+    return run
+
+
+def _length(start: World, actor: Callable[[World], None]) -> int:
+    world = start.copy()
+    actor(world)
+    return world.actions
+
+
+def _schedules(a: int, b: int, stride: int) -> Iterator[Schedule]:
+    """A and B are movers of a and b actions, 2 is the writer. Every prefix of a schedule is one, too."""
+    for i in range(0, a + 1, stride):
+        yield ((0, i), (1, ALL), (0, ALL))
+        yield ((0, i), (2, ALL), (0, ALL))
+        yield ((0, i), (2, ALL), (1, ALL), (0, ALL))
+        for k in range(9):
+            yield ((0, i), (2, k), (0, ALL), (2, ALL))
+            yield ((2, k), (0, i), (2, ALL), (0, ALL))
+    for i, j in itertools.product(range(0, a + 1, stride), range(0, b + 1, stride)):
+        yield ((0, i), (1, j), (0, ALL), (1, ALL))
+        yield ((0, i), (1, j), (2, ALL), (0, ALL), (1, ALL))
+
+
+def _explore(
+    protocol: str, history: tuple[Direction, ...], first: Direction, second: Direction, stride: int
+) -> int:
+    def mover(direction: Direction) -> Callable[[World], None]:
+        return lambda world: world.run_move(direction, protocol)
+
+    start = World(protocol, history)
+    lengths = [_length(start, mover(direction)) for direction in (first, second)]
+    played = 0
+    for schedule in _schedules(*lengths, stride):
+        for end in (len(schedule), len(schedule) - 1):
+            world = start.copy()
+            actors: list[Callable[[], Any]] = [
+                lambda world=world: world.run_move(first, protocol),
+                lambda world=world: world.run_move(second, protocol),
+                lambda world=world: world.run_writer(),
+            ]
+            try:
+                world.play(actors, schedule[:end])
+                for direction in (MIGRATE, ROLLBACK):
+                    world.run_move(direction, protocol)
+                    assert world.stores.truth().name == direction.target.value
+                    world.check()
+            except AssertionError as error:
+                raise AssertionError(f"schedule {schedule[:end]}: {error}") from error
+            played += 1
+    return played
+
+
+_CASES = list(
+    itertools.product(
+        ("single", "double"), [(), (MIGRATE,), (MIGRATE, ROLLBACK)], (MIGRATE, ROLLBACK), (MIGRATE, ROLLBACK)
+    )
+)
+
+
+@pytest.mark.parametrize(("protocol", "history", "first", "second"), _CASES)
+def test_the_truth_is_never_ambiguous_lost_or_stale(
+    protocol: str, history: tuple[Direction, ...], first: Direction, second: Direction
+) -> None:
+    assert _explore(protocol, history, first, second, stride=4) > 100
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("protocol", "history", "first", "second"), _CASES)
+def test_the_truth_is_never_ambiguous_lost_or_stale_at_any_action(
+    protocol: str, history: tuple[Direction, ...], first: Direction, second: Direction
+) -> None:
+    assert _explore(protocol, history, first, second, stride=1) > 1000
