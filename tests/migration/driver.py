@@ -119,7 +119,7 @@ def stage_one_by_one(stores: Stores, asked: Move, fencing: Any, batch: str) -> N
 
 def truth(stores: Stores) -> tuple[str, Digest]:
     """Where the truth is, and the digest of what is there."""
-    store = stores.protocol().truth(stores.tombstones()).store
+    store = stores.state().truth.store
     unopened = {"stash": stores.stash, "persist": stores.persist}[store.value]
     with unopened.open_read_only(preload=False) as catalog:
         return store.value, combine(catalog.digests().values())

@@ -23,6 +23,7 @@ from hermit.formats import config
 from hermit.migration import protocol as protocols
 from hermit.migration.manifest import Manifest
 from hermit.migration.protocol import Tombstones
+from hermit.migration.stores import State, read_state
 
 ORGANIZATION = uuid.UUID("6f1c0f0e-53f9-4f0f-8c1a-0a5f3c0f9b1d")
 Contents = frozenset[str]
@@ -195,11 +196,13 @@ class ModelStores:
     def manifests(self) -> ModelManifests:
         return self._manifests
 
-    def protocol(self) -> protocols.Protocol:
-        return protocols.by_number(self.stash.config(MOVE_PROTOCOL))
+    def state(self) -> State:
+        return read_state(self)  # type: ignore[arg-type]
 
-    def tombstones(self) -> Tombstones:
-        return Tombstones(self.stash.tombstone(), self.persist.tombstone())
+    def stash_mark(self) -> object:
+        model = self.stash_model
+        model.point("stash_mark")
+        return model.epoch, model.nonce, model.version, tuple(sorted(model.config.items()))
 
     def staged_batches(self) -> set[str]:
         return {batch for batch, files in self.staged.items() if not files & self.persist_model.files}

@@ -123,7 +123,7 @@ def test_a_rollback_that_dies_before_its_cut_over_leaves_persist_the_truth(
 
 def _changed(stores: Stores) -> tuple[str, Digest]:
     """Write to whichever store is the truth, and give the truth."""
-    store = stores.protocol().truth(stores.tombstones()).store.value
+    store = stores.state().truth.store.value
     unopened = {"stash": stores.stash, "persist": stores.persist}[store]
     _, before = truth(stores)
     with unopened.open() as catalog:
@@ -165,7 +165,7 @@ def test_a_settled_catalog_may_change_its_protocol(stores: Stores, back: bool) -
     for protocol in ("single", "double", "single"):
         move(stores, MIGRATE, protocol)
         assert truth(stores) == ("persist", before[1])
-        assert stores.protocol().name == protocol
+        assert stores.state().protocol.name == protocol
         if back:
             move(stores, ROLLBACK, protocol)
             assert truth(stores) == before

@@ -33,9 +33,9 @@ def fence_epoch(stores: Stores, move: Move) -> Fencing:
     with stores.stash.open_savepoint() as stash, stores.persist.open_savepoint() as persist:
         stash.confirm_leadership()
         persist.confirm_leadership()
-    protocol = stores.protocol()
+    protocol, tombstones = stores.state()
     if move.protocol is not None and move.protocol is not protocol:
-        protocols.adoption(protocol, move.protocol, stores.tombstones())
+        protocols.adoption(protocol, move.protocol, tombstones)
         protocol = move.protocol
     tokens = {name: FenceToken(name, epoch or 0, "") for name, epoch in before.items()}
     return Fencing(tokens["stash"], tokens["persist"], protocol, before)
@@ -53,7 +53,7 @@ def announce(stores: Stores, move: Move, fencing: Fencing) -> dict[str, Any]:
 
 def check_tombstone(stores: Stores, move: Move, fencing: Fencing) -> Decision:
     """Decide as a real run would, after the announcement that it would have made."""
-    tombstones = stores.tombstones()
+    tombstones = stores.state().tombstones
     announced = fencing.plan(move.direction).announce
     if announced is not None:
         tombstones = tombstones.with_(announced)

@@ -18,8 +18,8 @@ def build(
     manifest: Manifest | None,
 ) -> dict[str, Any]:
     """Put together what the steps of a run returned with what the stores say now."""
-    protocol, tombstones = stores.protocol(), stores.tombstones()
-    truth = protocol.truth(tombstones)
+    state = stores.state()
+    protocol, tombstones, truth = *state, state.truth
     before = results.get("open") or {}
     fencing = results.get("fence_epoch") or {}
     return {

@@ -19,13 +19,12 @@ from hermit.migration.stores import Stores
 
 def status(stores: Stores, cache: Path | None = None) -> dict[str, Any]:
     """Everything that `hermit status --json` prints."""
-    protocol, tombstones = stores.protocol(), stores.tombstones()
-    truth = protocol.truth(tombstones)
+    state = stores.state()
     return {
         "organization_id": str(stores.organization_id),
-        "source_of_truth": truth.store.value,
-        "why": truth.why,
-        "protocol": protocol.name,
+        "source_of_truth": state.truth.store.value,
+        "why": state.truth.why,
+        "protocol": state.protocol.name,
         "stash": _side(stores.stash, cache, {}),
         "persist": _side(stores.persist, cache, _persist_facts(stores)),
     }

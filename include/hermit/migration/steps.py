@@ -55,8 +55,7 @@ class Decision:
 
 def look(stores: Stores, move: Move) -> dict[str, Any]:
     """What both stores say of themselves, without writing. Refuses what could not be moved anyway."""
-    protocol = stores.protocol()
-    tombstones = stores.tombstones()
+    protocol, tombstones = stores.state()
     protocol.require_reachable(tombstones)
     if move.protocol is not None and move.protocol is not protocol:
         protocols.adoption(protocol, move.protocol, tombstones)

@@ -6,20 +6,37 @@ import contextlib
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from hermit.digest import Digest
 from hermit.durable import init_persist_catalog_state, init_stash_catalog_state
+from hermit.durable.abc import UnopenedCatalogState
 from hermit.durable.contents import MOVE_PROTOCOL, MOVED
 from hermit.durable.persist import PersistCatalog, UnopenedPersistCatalog
 from hermit.durable.stash import StashCatalog, UnopenedStashCatalog
+from hermit.errors import Unavailable
 from hermit.identity import shard_id
+from hermit.migration import protocol as protocols
 from hermit.migration.manifest import Manifests
-from hermit.migration.protocol import SINGLE, Protocol, Tombstones, by_number
+from hermit.migration.protocol import Tombstones, Truth, by_number
 from hermit.stash import StashClient
 
 if TYPE_CHECKING:
     from hermit.migration.move import Fencing
+
+
+_READ_ATTEMPTS_MAX = 20
+
+
+class State(NamedTuple):
+    """Under which protocol a catalog is, and what its tombstones say."""
+
+    protocol: protocols.Protocol
+    tombstones: Tombstones
+
+    @property
+    def truth(self) -> Truth:
+        return self.protocol.truth(self.tombstones)
 
 
 @dataclass(frozen=True)
@@ -42,13 +59,13 @@ class Stores:
         self.stash.is_initialized()
         self.persist.is_initialized()
 
-    def tombstones(self) -> Tombstones:
-        return Tombstones(self.stash.tombstone(), self.persist.tombstone())
+    def state(self) -> State:
+        """Protocol and tombstones as they were together at one moment, whatever else goes on."""
+        return read_state(self)
 
-    def protocol(self) -> Protocol:
-        """The protocol that the catalog is under."""
-        number = self.stash.config(MOVE_PROTOCOL)
-        return SINGLE if number is None else by_number(number)
+    def stash_mark(self) -> object:
+        """What changes whenever the stash does: its fence."""
+        return self.stash_client.fence()
 
     def manifests(self) -> Manifests:
         return Manifests(self.location)
@@ -84,6 +101,31 @@ class Stores:
             stash.confirm_leadership()
             persist.confirm_leadership()
             yield stash, persist
+
+
+class _Readable(Protocol):
+    """What reading the state takes."""
+
+    @property
+    def stash(self) -> UnopenedCatalogState: ...
+    @property
+    def persist(self) -> UnopenedCatalogState: ...
+    def stash_mark(self) -> object: ...
+
+
+def read_state(stores: _Readable) -> State:
+    """Read both stores without opening them, and again if the stash changed in between.
+
+    While the stash stands still, the moment at which persist was read is one at which all that was read is
+    true. Without that, a whole move between the two reads would show a pair that never was.
+    """
+    for _ in range(_READ_ATTEMPTS_MAX):
+        mark = stores.stash_mark()
+        number, stash = stores.stash.config(MOVE_PROTOCOL), stores.stash.tombstone()
+        tombstones = Tombstones(stash, stores.persist.tombstone())
+        if stores.stash_mark() == mark:
+            return State(by_number(number), tombstones)
+    raise Unavailable("the stash keeps changing while its state is being read", hint="try again")
 
 
 def connect(stash_url: str, shards: str, organization_id: uuid.UUID) -> Stores:
