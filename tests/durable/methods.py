@@ -109,8 +109,9 @@ UNOPENED: Mapping[str, Call] = {
     "format_version": lambda u: u.format_version(),
     "deploy_generation": lambda u: u.deploy_generation(),
     "tombstone": lambda u: u.tombstone(),
+    "holder": lambda u: u.holder(),
 }
-OPENING = {"adopt_boot_ts", "open", "open_read_only", "open_savepoint", "check_open", "resume"}
+OPENING = {"adopt_boot_ts", "open", "open_read_only", "open_savepoint", "check_open", "inspect", "resume"}
 
 
 def public(protocol: type) -> set[str]:

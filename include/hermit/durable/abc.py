@@ -51,6 +51,37 @@ Timestamp: TypeAlias = Object[pb.TimestampKey, pb.TimestampValue]
 UpdateLogEntry: TypeAlias = Object[pb.UpdateLogKey, pb.UpdateLogValue]
 
 
+class CatalogInspection(Protocol):
+    """A catalog as it is stored: any format, nothing decoded but for a dump. Fails once it is opened."""
+
+    def content_version(self) -> int:
+        """A number that grows exactly when the contents change."""
+
+    def snapshot(self) -> Iterator[Row]:
+        """Every row of the contents, in one consistent state."""
+
+    def snapshot_unconsolidated(self) -> Iterator[Update]:
+        """Every update that the store still holds, of the contents and the store's own config."""
+
+    def digests(self) -> dict[str, Digest]:
+        """A digest of the contents per collection."""
+
+    def metrics(self) -> list[CollectionMetrics]:
+        """Live rows and bytes per collection."""
+
+    def dump(self) -> str:
+        """The whole catalog as JSON for people."""
+
+    def close(self) -> None:
+        """Let go of the store."""
+
+    def __enter__(self) -> CatalogInspection: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
 class UnopenedCatalogState(Protocol):
     """A catalog before it is opened. Nothing here writes but `open`."""
 
@@ -82,6 +113,12 @@ class UnopenedCatalogState(Protocol):
 
     def tombstone(self) -> bool | None:
         """Whether this store is retired. None, never having moved, is not the same as False."""
+
+    def holder(self) -> str | None:
+        """Who holds the catalog open for writing now; None when nobody does, or it cannot be told."""
+
+    def inspect(self) -> CatalogInspection:
+        """Look at the contents as they are stored, whatever their format."""
 
     def open(
         self,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hermit.durable.bootstrap import MemoryContents, OpenRequest, Rows, bootstrap, read_config
 from hermit.durable.contents import CONFIG, OWN_CONFIG
 from hermit.durable.fence import Fence
+from hermit.durable.presence import ShardPresence
 from hermit.durable.shard import (
     STORE,
     Shard,
@@ -25,7 +26,7 @@ from hermit.durable.shard import (
 from hermit.durable.state import CACHED, CatalogState
 from hermit.durable.store import Store
 from hermit.durable.token import FenceToken
-from hermit.durable.unopened import Unopened, VacantStore
+from hermit.durable.unopened import Unopened, VacantStore, closed_on_error
 from hermit.errors import Unavailable
 from hermit.formats import config
 from hermit.persist import PersistClient
@@ -103,6 +104,12 @@ class UnopenedPersistCatalog(Unopened):
         """Upper, since and Delta version."""
         return frontiers(self._shard.client.state())
 
+    def holder(self) -> str | None:
+        fence = self._shard.fence(upper_of(self._shard.client.state()))
+        if fence is None or not ShardPresence(self._shard.location, fence.epoch).is_held():
+            return None
+        return fence.opened_by
+
     def open(
         self,
         *,
@@ -123,15 +130,12 @@ class UnopenedPersistCatalog(Unopened):
         )
 
     def resume(self, token: FenceToken, *, preload: bool = False) -> PersistCatalog:
-        store = ShardStore(
-            self._shard,
-            self._shard.client.state(),
-            Fence(token.epoch, token.nonce, "", token.deploy_generation),
-        )
-        store.confirm()
-        _, rows = store.read(CACHED if preload else (CONFIG,))
-        self._check_format(read_config(rows[CONFIG].items()).get(config.USER_VERSION))
-        return self._opened(store, rows, token.deploy_generation)
+        fence = Fence(token.epoch, token.nonce, "", token.deploy_generation)
+        with closed_on_error(ShardStore(self._shard, self._shard.client.state(), fence)) as store:
+            store.confirm()
+            _, rows = store.read(CACHED if preload else (CONFIG,))
+            self._check_format(read_config(rows[CONFIG].items()).get(config.USER_VERSION))
+            return self._opened(store, rows, token.deploy_generation)
 
     def _open_once(self, request: OpenRequest, epoch_min: int, loaded: Sequence[str]) -> PersistCatalog:
         state = self._shard.client.state()
@@ -147,6 +151,7 @@ class UnopenedPersistCatalog(Unopened):
     def _opened(
         self, store: ShardStore, rows: Mapping[str, Rows], deploy_generation: int | None
     ) -> PersistCatalog:
+        store.hold()
         return PersistCatalog(
             self._shard.client,
             store,

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
-from typing import Any, cast
+from typing import Any, Self, cast
 
-from hermit.durable.abc import DurableCatalogState, UnopenedCatalogState
+from hermit.durable.abc import CatalogInspection, DurableCatalogState, UnopenedCatalogState
 from hermit.durable.compare import Outcome, compare
 from hermit.durable.errors import TransactionFinished
 from hermit.durable.subscription import ChangeBatch
@@ -51,6 +51,8 @@ _ESSENCE: dict[str, Callable[[Any], Any]] = {
     # Each store merges its history when it likes; what the history sums to is the same.
     "snapshot_unconsolidated": _same_contents,
     "token": lambda token: (token.epoch, token.deploy_generation),
+    # The names that the stores keep may differ, whether there is one may not.
+    "holder": lambda holder: holder is None,
 }
 _ITERATORS = frozenset({"snapshot", "snapshot_unconsolidated"})
 
@@ -100,6 +102,11 @@ class ShadowUnopened(_Both):
     def open_savepoint(self, **options: Any) -> ShadowCatalog:
         return self._open("open_savepoint", lambda side: side.open_savepoint(**options))
 
+    def inspect(self) -> ShadowInspection:
+        first, second = (Outcome.of(side.inspect) for side in (self.primary, self.secondary))
+        compare("inspect", first, second, lambda inspection: None)
+        return ShadowInspection(first.value, second.value)
+
     def _open(self, method: str, call: Callable[[Any], Any]) -> ShadowCatalog:
         first = Outcome.of(lambda: call(self.primary))
         second = Outcome.of(lambda: call(self.secondary))
@@ -113,14 +120,46 @@ class ShadowUnopened(_Both):
         return ShadowCatalog(first.value, second.value)
 
 
-class ShadowCatalog(_Both):
+class _Handles(_Both):
+    """Two handles that are closed together."""
+
+    def __init__(self, primary: Any, secondary: Any) -> None:
+        super().__init__(primary, secondary)
+        self._versions: tuple[int, int] | None = None
+
+    def content_version(self) -> int:
+        """Each side counts for itself; whether the number moved since the last call must be the same."""
+        first, second = (Outcome.of(side.content_version) for side in (self.primary, self.secondary))
+        before = self._versions or (first.value, second.value)
+        compare(
+            "content_version",
+            first._replace(value=first.value != before[0]),
+            second._replace(value=second.value != before[1]),
+        )
+        self._versions = (first.value, second.value)
+        return int(first.value)
+
+    def close(self) -> None:
+        self.primary.close()
+        self.secondary.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class ShadowInspection(_Handles):
+    """Two catalogs as they are stored."""
+
+
+class ShadowCatalog(_Handles):
     """Two opened catalogs."""
 
     store = STORE
-
-    def __init__(self, primary: DurableCatalogState, secondary: DurableCatalogState) -> None:
-        super().__init__(primary, secondary)
-        self._versions: tuple[int, int] | None = None
 
     @property
     def boot_ts(self) -> int:
@@ -140,24 +179,6 @@ class ShadowCatalog(_Both):
         nonce = f"{first.nonce}{_SEPARATOR}{self.secondary.token.nonce}"
         return FenceToken(STORE, first.epoch, nonce, first.deploy_generation)
 
-    def content_version(self) -> int:
-        """Each side counts for itself; whether the number moved since the last call must be the same."""
-        first, second = (Outcome.of(side.content_version) for side in (self.primary, self.secondary))
-        before = self._versions
-        if first.error is None and second.error is None:
-            self._versions = (first.value, second.value)
-        moved = {
-            id(first): before and first.value != before[0],
-            id(second): before and second.value != before[1],
-        }
-        found = compare(
-            "content_version",
-            first._replace(value=moved[id(first)]),
-            second._replace(value=moved[id(second)]),
-        )
-        del found
-        return int(first.value)
-
     def subscribe(self) -> ShadowSubscription:
         first, second = (Outcome.of(side.subscribe) for side in (self.primary, self.secondary))
         compare("subscribe", first, second, lambda subscription: None)
@@ -173,18 +194,6 @@ class ShadowCatalog(_Both):
             raise TransactionFinished("this transaction belongs to another handle, or is over")
         sides = {id(self.primary): transaction.primary, id(self.secondary): transaction.secondary}
         self._both("commit_transaction", lambda side: side.commit_transaction(sides[id(side)]))
-
-    def close(self) -> None:
-        self.primary.close()
-        self.secondary.close()
-
-    def __enter__(self) -> ShadowCatalog:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class ShadowTransaction(CatalogTransaction, _Both):
@@ -255,7 +264,11 @@ def _forward(method: str) -> Callable[..., Any]:
     return forwarded
 
 
-for _class, _protocol in ((ShadowUnopened, UnopenedCatalogState), (ShadowCatalog, DurableCatalogState)):
+for _class, _protocol in (
+    (ShadowUnopened, UnopenedCatalogState),
+    (ShadowInspection, CatalogInspection),
+    (ShadowCatalog, DurableCatalogState),
+):
     for _name in _public_methods(_protocol):
-        if _name not in vars(_class):
+        if not hasattr(_class, _name):
             setattr(_class, _name, _forward(_name))

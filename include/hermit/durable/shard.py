@@ -18,6 +18,7 @@ from hermit.durable.bootstrap import Rows
 from hermit.durable.contents import FENCE, MOVED
 from hermit.durable.errors import ConcurrentChange
 from hermit.durable.fence import Fence
+from hermit.durable.presence import ShardPresence
 from hermit.durable.store import HISTORY_INTERVAL, HISTORY_KEPT, Commit, Position, RowChange
 from hermit.errors import CorruptData
 from hermit.persist import PersistClient
@@ -143,6 +144,11 @@ class ShardStore:
         self._shard = shard
         self._state = state
         self._fence = fence
+        self._presence = ShardPresence(shard.location, fence.epoch)
+
+    def hold(self) -> None:
+        """Let others see that the shard is held open for writing."""
+        self._presence.hold()
 
     @property
     def epoch(self) -> int:
@@ -224,7 +230,7 @@ class ShardStore:
                 return
 
     def close(self) -> None:
-        """A shard is not held."""
+        self._presence.release()
 
     def _compare(self, state: State) -> None:
         self._fence.check(self._shard.fence(upper_of(state)), f"persist catalog in {self._shard.location}")

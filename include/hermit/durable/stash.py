@@ -18,6 +18,7 @@ from hermit.durable.contents import CONFIG, MOVED, OWN_CONFIG
 from hermit.durable.errors import ConcurrentChange
 from hermit.durable.load import load
 from hermit.durable.opener import opener
+from hermit.durable.presence import hold_stash, stash_holder
 from hermit.durable.state import CACHED, CatalogState
 from hermit.durable.store import HISTORY_INTERVAL, HISTORY_KEPT, Commit, Position, RowChange, Store
 from hermit.durable.token import FenceToken
@@ -211,6 +212,9 @@ class UnopenedStashCatalog(Unopened):
         fence = self.client.fence()
         return fence.epoch if fence is not None and fence.epoch else None
 
+    def holder(self) -> str | None:
+        return stash_holder(self.client)
+
     def open(
         self,
         *,
@@ -240,6 +244,7 @@ class UnopenedStashCatalog(Unopened):
     def _opened(
         self, store: StashStore, rows: Mapping[str, Rows], deploy_generation: int | None
     ) -> StashCatalog:
+        hold_stash(store.stash, self.client.organization_id)
         return StashCatalog(
             store,
             position=store.position,

@@ -50,6 +50,10 @@ class Unopened(ABC):
         """The epoch that is stored."""
 
     @abstractmethod
+    def holder(self) -> str | None:
+        """Who holds the catalog open for writing now, if that can be told."""
+
+    @abstractmethod
     def _stored_config(self) -> dict[str, int]:
         """The config collection as it is stored; empty when there is none."""
 
