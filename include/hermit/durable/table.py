@@ -130,8 +130,12 @@ class TableTransaction(Generic[K, V]):
         transaction only: reading the whole log for each new entry would cost more than all the rest.
         """
         encoded = codec.encode_key(self.kind, key)
-        current = None if self.kind.append_only else self._get(encoded)
-        if current is not None or (self.kind.append_only and encoded in self._changes):
+        if self.kind.append_only:
+            change = self._changes.get(encoded)
+            current = None if change is None else change.after
+        else:
+            current = self._get(encoded)
+        if current is not None:
             raise DuplicateKey(
                 f"{self.kind.name} has an object with this key already: {self._show(key)}",
                 hint="update it, or choose another key",
