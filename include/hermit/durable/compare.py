@@ -78,7 +78,9 @@ def _show(outcome: Outcome) -> str:
 
 def _differences(first: Any, second: Any) -> tuple[str, str]:
     """Each side's answer, cut down to what the other has not."""
-    if isinstance(first, Sequence) and isinstance(second, Sequence) and not isinstance(first, str | bytes):
+    if isinstance(first, str) and isinstance(second, str):
+        return _only(first.splitlines(), second.splitlines()), _only(second.splitlines(), first.splitlines())
+    if isinstance(first, Sequence) and isinstance(second, Sequence) and not isinstance(first, bytes):
         return _only(first, second), _only(second, first)
     if isinstance(first, dict) and isinstance(second, dict):
         return _only(list(first.items()), list(second.items())), _only(
@@ -88,7 +90,9 @@ def _differences(first: Any, second: Any) -> tuple[str, str]:
 
 
 def _only(mine: Sequence[Any], others: Sequence[Any]) -> str:
-    extra = [item for item in mine if item not in others]
+    # Messages cannot be hashed; their text can.
+    known = {repr(item) for item in others}
+    extra = [item for item in mine if repr(item) not in known]
     shown = ", ".join(_text(item) for item in extra[:_SHOWN_MAX])
     more = f" and {len(extra) - _SHOWN_MAX} more" if len(extra) > _SHOWN_MAX else ""
     return f"{len(mine)} in all, only here: {shown or 'none'}{more}"

@@ -20,7 +20,7 @@ from typing import Any, Self, cast
 
 from hermit.durable.abc import CatalogInspection, DurableCatalogState, UnopenedCatalogState
 from hermit.durable.compare import Outcome, compare
-from hermit.durable.errors import TransactionFinished
+from hermit.durable.errors import ShadowMismatch, TransactionFinished
 from hermit.durable.subscription import ChangeBatch
 from hermit.durable.token import FenceToken
 from hermit.durable.transaction import CatalogTransaction, TableView
@@ -186,7 +186,13 @@ class ShadowCatalog(_Handles):
 
     def transaction(self) -> ShadowTransaction:
         first, second = (Outcome.of(side.transaction) for side in (self.primary, self.secondary))
-        compare("transaction", first, second, lambda transaction: None)
+        try:
+            compare("transaction", first, second, lambda transaction: None)
+        except ShadowMismatch:
+            for outcome in (first, second):
+                if outcome.error is None:
+                    outcome.value.discard()
+            raise
         return ShadowTransaction(first.value, second.value)
 
     def commit_transaction(self, transaction: CatalogTransaction) -> None:
