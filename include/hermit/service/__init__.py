@@ -1,1 +1,1 @@
-"""The versioned catalog service, on whichever store holds the truth."""
+"""The versioned catalog service."""
