@@ -1,0 +1,311 @@
+"""Snapshots: a whole catalog as the log holds it, and how one is taken up again without decoding it.
+
+Objects in schemas stand in sections: all of one type in one schema, in the order of their identifiers. A
+section lists identifiers, names, references and sizes as plain arrays in front of the objects themselves.
+Taking up a snapshot reads the arrays, which is quick whatever their length, and leaves each object as bytes
+until somebody asks for it. Writing the next snapshot copies the bytes of objects that nobody changed.
+
+A store takes rows up to a certain size. What does not fit the row of the snapshot itself goes on in parts,
+under keys of their own; every part is complete by itself.
+"""
+
+from __future__ import annotations
+
+import itertools
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
+
+from hermit.errors import invariant
+from hermit.service.catalog import Catalog, Home
+from hermit.service.clock import HybridTimestamp
+from hermit.service.descriptors import (
+    MEMBERS,
+    CatalogObjectDescriptor,
+    Objects,
+    ObjectType,
+    SchemaDescriptor,
+    SchemaObjectDescriptor,
+    ZoneDescriptor,
+)
+from hermit.service.errors import LogDamaged, MalformedBytes
+from hermit.service.marshallable import MarshalledType
+from hermit.service.persistent import PersistentMap
+from hermit.service.wire.io import Input, Output
+from hermit.service.wire.registry import SerializerRegistry
+
+PART_BYTES_MAX = 1024 * 1024
+
+
+class Record(NamedTuple):
+    """One object of a section, not decoded."""
+
+    id: int
+    name: str
+    references: tuple[int, ...]
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Objects of one type in one schema."""
+
+    schema_id: int
+    type: ObjectType
+    ids: array[int]
+    names: Sequence[str]
+    reference_counts: array[int]
+    references: array[int]
+    sizes: array[int]
+    data: bytes
+
+    @classmethod
+    def of(cls, schema_id: int, type_: ObjectType, records: Sequence[Record]) -> Section:
+        """These objects."""
+        return cls(
+            schema_id,
+            type_,
+            array("Q", [record.id for record in records]),
+            [record.name for record in records],
+            array("I", [len(record.references) for record in records]),
+            array("Q", [reference for record in records for reference in record.references]),
+            array("I", [len(record.data) for record in records]),
+            b"".join(record.data for record in records),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """All of a catalog at one version, but for the objects in its parts."""
+
+    marshalled_type: ClassVar[MarshalledType] = MarshalledType.SNAPSHOT
+
+    version: int
+    time: HybridTimestamp
+    next_id: int
+    default_zone_id: int | None
+    zones: tuple[ZoneDescriptor, ...]
+    schemas: tuple[SchemaDescriptor, ...]
+    parts: int = 0
+    sections: tuple[Section, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotPart:
+    """More objects of a snapshot."""
+
+    marshalled_type: ClassVar[MarshalledType] = MarshalledType.SNAPSHOT_PART
+
+    version: int
+    number: int
+    sections: tuple[Section, ...]
+
+
+class PackedObjects(Mapping[int, Any]):
+    """The objects of a section by identifier, each decoded when it is first asked for."""
+
+    __slots__ = ("_decoded", "_ends", "_places", "_reference_ends", "_registry", "_section")
+
+    def __init__(self, section: Section, registry: SerializerRegistry) -> None:
+        count = len(section.ids)
+        self._section = section
+        self._registry = registry
+        self._places = dict(zip(section.ids, range(count), strict=True))
+        self._ends = array("Q", itertools.accumulate(section.sizes))
+        self._reference_ends: array[int] | None = None
+        self._decoded: dict[int, CatalogObjectDescriptor] = {}
+        invariant(len(self._places) == count, "an identifier stands once in a section")
+
+    def __getitem__(self, id: int) -> Any:
+        # Two threads may decode one object at once. Both get equal ones, and either may stay.
+        found = self._decoded.get(id)
+        if found is None:
+            inp = Input(self._data(self._places[id]), self._registry)
+            found = self._decoded[id] = inp.object(SchemaObjectDescriptor)
+            inp.finish()
+        return found
+
+    def __contains__(self, id: object) -> bool:
+        return id in self._places
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._section.ids)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def record(self, id: int) -> Record:
+        """The object as it was written."""
+        section, place = self._section, self._places[id]
+        if self._reference_ends is None:
+            self._reference_ends = array("Q", itertools.accumulate(section.reference_counts))
+        end = self._reference_ends[place]
+        references = tuple(section.references[end - section.reference_counts[place] : end])
+        return Record(id, section.names[place], references, self._data(place))
+
+    def _data(self, place: int) -> bytes:
+        end = self._ends[place]
+        return self._section.data[end - self._section.sizes[place] : end]
+
+
+# Taking a snapshot
+
+
+def take(
+    catalog: Catalog, registry: SerializerRegistry, part_bytes_max: int = PART_BYTES_MAX
+) -> tuple[Snapshot, list[SnapshotPart]]:
+    """A catalog as a snapshot, and the parts that it goes on in."""
+    groups = list(_cut(_sections(catalog, registry, part_bytes_max), part_bytes_max))
+    first, *rest = groups or [[]]
+    snapshot = Snapshot(
+        version=catalog.version,
+        time=catalog.time,
+        next_id=catalog.next_id,
+        default_zone_id=catalog.default_zone_id,
+        zones=tuple(catalog.zones),
+        schemas=tuple(
+            SchemaDescriptor(id=schema.id, name=schema.name, updated=schema.updated)
+            for schema in catalog.schemas
+        ),
+        parts=len(rest),
+        sections=tuple(first),
+    )
+    return snapshot, [
+        SnapshotPart(catalog.version, number, tuple(group)) for number, group in enumerate(rest, start=1)
+    ]
+
+
+def _sections(catalog: Catalog, registry: SerializerRegistry, bytes_max: int) -> Iterator[Section]:
+    for schema in catalog.schemas:
+        for type_, attribute in MEMBERS.items():
+            batch: list[Record] = []
+            size_bytes = 0
+            for record in _records(getattr(schema, attribute), registry):
+                if batch and size_bytes + len(record.data) > bytes_max // 2:
+                    yield Section.of(schema.id, type_, batch)
+                    batch, size_bytes = [], 0
+                batch.append(record)
+                size_bytes += len(record.data)
+            if batch:
+                yield Section.of(schema.id, type_, batch)
+
+
+def _records(objects: Objects[Any], registry: SerializerRegistry) -> Iterator[Record]:
+    """Every object in the order of identifiers. What nobody changed since it was read stays as it is.
+
+    That holds even if a newer serializer exists by now: objects of all versions can be read for ever.
+    """
+    base = objects.by_id.base
+    for id_ in sorted(objects.by_id):
+        if isinstance(base, PackedObjects) and objects.by_id.unchanged(id_):
+            yield base.record(id_)
+            continue
+        descriptor = objects.by_id[id_]
+        out = Output(registry)
+        out.object(descriptor)
+        yield Record(id_, descriptor.name, descriptor.references, bytes(out.buffer))
+
+
+def _cut(sections: Iterable[Section], bytes_max: int) -> Iterator[list[Section]]:
+    group: list[Section] = []
+    size_bytes = 0
+    for section in sections:
+        if group and size_bytes + len(section.data) > bytes_max:
+            yield group
+            group, size_bytes = [], 0
+        group.append(section)
+        size_bytes += len(section.data)
+    if group:
+        yield group
+
+
+# Taking it up again
+
+
+def restore(snapshot: Snapshot, parts: Sequence[SnapshotPart], registry: SerializerRegistry) -> Catalog:
+    """The catalog that a snapshot and its parts were taken of."""
+    found = [(part.version, part.number) for part in parts]
+    wanted = [(snapshot.version, number) for number in range(1, snapshot.parts + 1)]
+    if found != wanted:
+        raise LogDamaged(
+            f"the snapshot of version {snapshot.version} has {snapshot.parts} parts, not {found}",
+            version=snapshot.version,
+        )
+    catalog = Catalog(next_id=snapshot.next_id, default_zone_id=snapshot.default_zone_id)
+    for each in (*snapshot.zones, *snapshot.schemas):
+        catalog = _put_tree(catalog, each)
+    sections = [*snapshot.sections, *(section for part in parts for section in part.sections)]
+    return _with_sections(catalog, sections, registry).at(snapshot.version, snapshot.time)
+
+
+def _put_tree(catalog: Catalog, descriptor: CatalogObjectDescriptor) -> Catalog:
+    """Put a zone, or a schema with everything that stands in it."""
+    if not isinstance(descriptor, SchemaDescriptor):
+        return catalog.put(descriptor)
+    bare = SchemaDescriptor(id=descriptor.id, name=descriptor.name, updated=descriptor.updated)
+    catalog = catalog.put(bare)
+    for member in descriptor.members():
+        catalog = catalog.put(member)
+    return catalog
+
+
+def _with_sections(catalog: Catalog, sections: Sequence[Section], registry: SerializerRegistry) -> Catalog:
+    if not sections:
+        return catalog
+    homes = {id_: catalog.homes[id_] for id_ in catalog.homes}
+    users: dict[int, Any] = dict(catalog.users.items())
+    grouped = itertools.groupby(sections, key=lambda section: (section.schema_id, section.type))
+    schemas = catalog.schemas
+    for (schema_id, type_), group in grouped:
+        section = _merged(list(group))
+        schema = schemas.get(schema_id)
+        if schema is None or len(getattr(schema, MEMBERS[type_])):
+            raise MalformedBytes(f"a section of schema {schema_id} stands in the wrong place")
+        packed = PackedObjects(section, registry)
+        names = dict(zip(section.names, section.ids, strict=True))
+        schemas = schemas.put(
+            schema.with_members(type_, Objects(PersistentMap(packed), PersistentMap(names)))
+        )
+        homes.update(dict.fromkeys(section.ids, Home(type_, schema_id)))
+        _add_users(users, section)
+    return replace(catalog, schemas=schemas, homes=PersistentMap(homes), users=PersistentMap(users))
+
+
+def _merged(sections: Sequence[Section]) -> Section:
+    """Consecutive sections of one type in one schema as one."""
+    first, *rest = sections
+    if not rest:
+        return first
+    ids, counts, references, sizes = array("Q"), array("I"), array("Q"), array("I")
+    for section in sections:
+        ids += section.ids
+        counts += section.reference_counts
+        references += section.references
+        sizes += section.sizes
+    return Section(
+        first.schema_id,
+        first.type,
+        ids,
+        [name for section in sections for name in section.names],
+        counts,
+        references,
+        sizes,
+        b"".join(section.data for section in sections),
+    )
+
+
+def _add_users(users: dict[int, Any], section: Section) -> None:
+    """Note who refers to whom. Plain lists are enough until somebody changes them."""
+    owners: Iterable[int] = section.ids
+    if len(section.references) != len(section.ids) or set(section.reference_counts) != {1}:
+        owners = itertools.chain.from_iterable(
+            itertools.repeat(id_, count)
+            for id_, count in zip(section.ids, section.reference_counts, strict=True)
+        )
+    for owner, reference in zip(owners, section.references, strict=True):
+        found = users.get(reference)
+        if found is None:
+            users[reference] = [owner]
+        else:
+            found.append(owner)

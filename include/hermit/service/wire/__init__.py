@@ -1,0 +1,1 @@
+"""How the log is written: protocol, registry of serializers, and the guard over what was released."""
