@@ -85,7 +85,7 @@ def move(
         elif step is Step.VERIFY:
             steps.verify(stores, asked, fencing, batch)
         elif step is Step.SET_TOMBSTONE:
-            run.outcome = steps.set_tombstone(stores, asked, fencing)
+            run.outcome = steps.set_tombstone(stores, asked, fencing, batch)
         reached(step)
     steps.finish(stores, asked, batch)
     return run

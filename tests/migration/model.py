@@ -96,6 +96,7 @@ class ModelHandle:
         self.model = store
         self.token = token
         self.epoch = token.epoch
+        self.store = store.name
 
     def __enter__(self) -> ModelHandle:
         return self
@@ -121,10 +122,12 @@ class ModelHandle:
         return self._act("read config").config.get(key)
 
     def set_tombstone(self, value: bool) -> None:
-        self._act("set_tombstone").config[config.TOMBSTONE] = int(value)
+        self.set_config(config.TOMBSTONE, int(value))
 
     def set_config(self, key: str, value: int) -> None:
-        self._act("set_config").config[key] = value
+        store = self._act("set_config")
+        store.config[key] = value
+        store.version += 1
 
     def content_version(self) -> int:
         return self._act("content_version").version

@@ -8,11 +8,16 @@ from uuid import UUID
 import pytest
 
 from hermit.digest import Digest
+from hermit.errors import Fenced
 from hermit.formats.generate import rows
+from hermit.migration import steps
 from hermit.migration.load import load_rows
+from hermit.migration.move import Move
 from hermit.migration.protocol import SINGLE, Direction, Step
+from hermit.migration.steps import DigestMismatch, NotVerified
 from hermit.migration.stores import Stores
-from tests.migration.driver import Crash, move, stores_for, truth
+from hermit.migration.truth import open_truth
+from tests.migration.driver import Crash, move, stage_one_by_one, stores_for, truth
 
 MIGRATE, ROLLBACK = Direction.MIGRATE, Direction.ROLLBACK
 PROTOCOLS = ["single", "double"]
@@ -169,3 +174,81 @@ def test_a_settled_catalog_may_change_its_protocol(stores: Stores, back: bool) -
         if back:
             move(stores, ROLLBACK, protocol)
             assert truth(stores) == before
+
+
+class Tasks:
+    """The steps of one run, to be called in any order: what clearing and marking tasks amounts to."""
+
+    def __init__(self, stores: Stores, direction: Direction, protocol: str) -> None:
+        self.stores = stores
+        self.move = Move.parse(
+            direction=direction.value,
+            organization_id=str(stores.organization_id),
+            protocol=protocol,
+            dry_run=False,
+            run_id="tasks",
+        )
+        self.fencing = steps.fence_epoch(stores, self.move)
+        steps.announce(stores, self.move, self.fencing)
+        batch = steps.check_tombstone(stores, self.move, self.fencing).batch
+        assert batch is not None
+        self.batch = batch
+
+    def stage(self) -> None:
+        stage_one_by_one(self.stores, self.move, self.fencing, self.batch)
+
+    def all(self, order: list[str]) -> None:
+        for step in [*order, "set_tombstone"]:
+            self(step)
+
+    def __call__(self, step: str) -> None:
+        getattr(steps, step)(self.stores, self.move, self.fencing, self.batch)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("missing", ["replace", "verify"])
+@pytest.mark.parametrize("direction", [MIGRATE, ROLLBACK])
+def test_the_cut_over_does_not_believe_that_a_step_before_it_ran(
+    stores: Stores, direction: Direction, missing: str, protocol: str
+) -> None:
+    if direction is ROLLBACK:
+        move(stores, MIGRATE, protocol)
+        _changed(stores)
+    before = truth(stores)
+    tasks = Tasks(stores, direction, protocol)
+    tasks.stage()
+    order = ["replace", "verify"] if direction is MIGRATE else ["verify", "replace"]
+    with pytest.raises((NotVerified, DigestMismatch), match="did not move"):
+        tasks.all([step for step in order if step != missing])
+    assert truth(stores) == before
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("direction", [MIGRATE, ROLLBACK])
+def test_every_step_may_be_run_twice(stores: Stores, direction: Direction, protocol: str) -> None:
+    if direction is ROLLBACK:
+        move(stores, MIGRATE, protocol)
+    before = truth(stores)
+    tasks = Tasks(stores, direction, protocol)
+    tasks.stage()
+    order = ["replace", "verify"] if direction is MIGRATE else ["verify", "replace"]
+    for step in [*order, "set_tombstone"]:
+        tasks(step)
+        if step != "verify" or direction is MIGRATE:
+            tasks(step)
+    assert truth(stores) == (direction.target.value, before[1])
+
+
+@pytest.mark.parametrize("direction", [MIGRATE, ROLLBACK])
+@pytest.mark.parametrize("step", ["replace", "verify", "set_tombstone"])
+def test_a_fenced_run_can_go_on_with_no_step(stores: Stores, direction: Direction, step: str) -> None:
+    if direction is ROLLBACK:
+        move(stores, MIGRATE)
+    before = truth(stores)
+    tasks = Tasks(stores, direction, "single")
+    tasks.stage()
+    with open_truth(stores):
+        pass
+    with pytest.raises(Fenced):
+        tasks(step)
+    assert truth(stores) == before

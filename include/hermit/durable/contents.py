@@ -23,7 +23,10 @@ MOVED: tuple[str, ...] = COLLECTIONS
 MOVE_PROTOCOL = "move_protocol"
 """The config key that says under which protocol a store's tombstone is to be read."""
 
-OWN_CONFIG = frozenset({config.TOMBSTONE, MOVE_PROTOCOL})
+COPIED_BATCH = "copied_batch"
+"""The config key that names, by a number, the batch that last replaced a store's contents."""
+
+OWN_CONFIG = frozenset({config.TOMBSTONE, MOVE_PROTOCOL, COPIED_BATCH})
 """Config keys that belong to one store and never leave it."""
 
 _OWN_CONFIG_KEYS = frozenset(config.encode_key(key) for key in OWN_CONFIG)

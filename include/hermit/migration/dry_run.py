@@ -7,6 +7,7 @@ the shard itself, which may not exist yet; the directory is gone when the run en
 
 from __future__ import annotations
 
+import secrets
 import shutil
 from typing import Any
 
@@ -60,7 +61,7 @@ def check_tombstone(stores: Stores, move: Move, fencing: Fencing) -> Decision:
     if fencing.protocol.is_done(move.direction, tombstones):
         why = fencing.protocol.truth(tombstones).why
         return Decision(NOTHING_TO_DO, f"the truth is {move.direction.target} already: {why}", None)
-    return Decision(Step.SNAPSHOT, "a dry run stages anew", f"dry_run_{move.slug}")
+    return Decision(Step.SNAPSHOT, "a dry run stages anew", f"dry_run_{secrets.token_hex(6)}")
 
 
 def staging_request(stores: Stores, move: Move, fencing: Fencing, batch: str) -> dict[str, Any]:
@@ -89,7 +90,7 @@ def verify(stores: Stores, move: Move, fencing: Fencing, batch: str) -> dict[str
     return {"digests": {name: str(digest) for name, digest in sorted(manifest.digests.items())}}
 
 
-def set_tombstone(stores: Stores, move: Move, fencing: Fencing) -> dict[str, Any]:
+def set_tombstone(stores: Stores, move: Move, fencing: Fencing, batch: str) -> dict[str, Any]:
     """Tell what would be cut over."""
     write = fencing.plan(move.direction).cut_over
     return {"would_write": {"store": write.store.value, "tombstone": write.value}}

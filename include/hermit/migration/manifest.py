@@ -8,6 +8,7 @@ Verifying stands behind that in any case.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -35,10 +36,18 @@ class Manifest:
     rows: int
     bytes: int
     seconds: float
+    verified_source_version: int | None = None
+    verified_target_version: int | None = None
+    """Content versions of both sides when they were found equal: what a cut-over must find again."""
 
     @property
     def digest(self) -> Digest:
         return combine(self.digests.values())
+
+    @property
+    def number(self) -> int:
+        """The batch's name as a config value: what `replace` leaves in the store, with the contents."""
+        return int.from_bytes(hashlib.sha256(self.batch.encode()).digest()[:8])
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -51,6 +60,8 @@ class Manifest:
             "rows": self.rows,
             "bytes": self.bytes,
             "seconds": self.seconds,
+            "verified_source_version": self.verified_source_version,
+            "verified_target_version": self.verified_target_version,
         }
 
     @classmethod
@@ -65,6 +76,8 @@ class Manifest:
             rows=int(data["rows"]),
             bytes=int(data["bytes"]),
             seconds=float(data["seconds"]),
+            verified_source_version=data["verified_source_version"],
+            verified_target_version=data["verified_target_version"],
         )
 
 

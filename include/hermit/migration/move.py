@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,11 +35,6 @@ class Move:
             dry_run=dry_run,
             run_id=run_id,
         )
-
-    @property
-    def slug(self) -> str:
-        """A short name for the run, fit for a file or a table."""
-        return hashlib.sha256(self.run_id.encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,15 @@ be run again, in this run or a later one. What makes a crash harmless:
 
 from __future__ import annotations
 
+import dataclasses
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from hermit.digest import Digest
-from hermit.durable.contents import MOVE_PROTOCOL
+from hermit.durable.abc import DurableCatalogState
+from hermit.durable.contents import COPIED_BATCH, MOVE_PROTOCOL
 from hermit.errors import HermitError, invariant
 from hermit.formats import config
 from hermit.migration import protocol as protocols
@@ -34,6 +37,10 @@ class DigestMismatch(HermitError):
     """Both sides do not hold the same rows: the truth stays where it is."""
 
     collections: list[str]
+
+
+class NotVerified(HermitError):
+    """A cut-over was asked for without both sides having been found equal as they are now."""
 
 
 class NotStaged(HermitError):
@@ -124,7 +131,9 @@ def check_tombstone(stores: Stores, move: Move, fencing: Fencing) -> Decision:
         source = stash if move.direction.source is Store.STASH else persist
         found = reuse.find(stores, move.direction, source.content_version(), persist)
     if found is None:
-        return Decision(Step.SNAPSHOT, "nothing that is staged fits", f"{move.direction}_{move.slug}")
+        return Decision(
+            Step.SNAPSHOT, "nothing that is staged fits", f"{move.direction}_{secrets.token_hex(6)}"
+        )
     return Decision(found.next, found.reason, found.batch, reused=True)
 
 
@@ -154,18 +163,23 @@ def staged(stores: Stores, batch: str) -> Manifest:
 
 
 def replace(stores: Stores, move: Move, fencing: Fencing, batch: str) -> dict[str, Any]:
-    """Make the staged snapshot the target's contents, in one write under the token's epoch."""
+    """Make the staged snapshot the target's contents, in one write under the token's epoch.
+
+    The same write leaves the batch's number in the target, so that running the step again finds it done.
+    On the way back it must have been verified before: there, replacing may be the cut-over itself.
+    """
     manifest = staged(stores, batch)
     plan = fencing.plan(move.direction)
-    forced: dict[str, int | None] = {}
+    forced: dict[str, int | None] = {COPIED_BATCH: manifest.number}
     if plan.cut_over_with_replace:
         forced[config.TOMBSTONE] = int(plan.cut_over.value)
     with stores.resumed(fencing) as (stash, persist):
-        source = stash if move.direction.source is Store.STASH else persist
-        invariant(source.content_version() == manifest.source_version, "the source changed under the fence")
         if move.direction is Direction.MIGRATE:
-            persist.replace_with_staged(manifest.files, config=forced)
-        else:
+            if not _is_replaced(persist, manifest):
+                _require_unchanged(move, stash, manifest.source_version)
+                persist.replace_with_staged(manifest.files, config=forced)
+        elif not _is_replaced(stash, manifest):
+            _require_unchanged(move, persist, manifest.verified_source_version)
             stash.replace_from_side(batch, config=forced)
     return {"batch": batch, "rows": manifest.rows, "bytes": manifest.bytes}
 
@@ -173,35 +187,72 @@ def replace(stores: Stores, move: Move, fencing: Fencing, batch: str) -> dict[st
 def verify(stores: Stores, move: Move, fencing: Fencing, batch: str) -> dict[str, Any]:
     """Compare what both sides hold now, per collection, by count and digest.
 
-    On the way there the target is persist itself; on the way back it is the side table, which becomes
-    the stash's contents only afterwards. A batch that does not fit is forgotten, so that the next run
+    On the way there the target is persist itself; on the way back it is the side table, sealed, which
+    becomes the stash's contents only afterwards. That they were equal is written into the manifest with the
+    content versions at which it was so. A batch that does not fit is forgotten, so that the next run
     stages anew instead of finding it again.
     """
+    manifest = staged(stores, batch)
+    migrating = move.direction is Direction.MIGRATE
     with stores.resumed(fencing) as (stash, persist):
-        expected = (stash if move.direction is Direction.MIGRATE else persist).digests()
-        if move.direction is Direction.MIGRATE:
-            found = persist.digests()
-        else:
-            found = stores.side_digests(stash, batch)
+        source = stash if migrating else persist
+        source_version = source.content_version()
+        target_version = persist.content_version() if migrating else None
+        expected = source.digests()
+        found = persist.digests() if migrating else stores.side_digests(stash, batch)
     try:
         require_equal(move, expected, found)
     except DigestMismatch:
         stores.manifests().remove(batch)
         raise
+    stores.manifests().write(
+        dataclasses.replace(
+            manifest, verified_source_version=source_version, verified_target_version=target_version
+        )
+    )
     return {"digests": {name: str(digest) for name, digest in sorted(expected.items())}}
 
 
-def set_tombstone(stores: Stores, move: Move, fencing: Fencing) -> dict[str, Any]:
-    """Cut over: the last write of a move. Running it again finds it done."""
+def set_tombstone(stores: Stores, move: Move, fencing: Fencing, batch: str) -> dict[str, Any]:
+    """Cut over: the last write of a move. Running it again finds it done.
+
+    It does not believe that the steps before it ran, whatever Airflow shows: the target must name the batch,
+    and neither side may have changed since both were found equal.
+    """
+    manifest = staged(stores, batch)
     write = fencing.plan(move.direction).cut_over
     with stores.resumed(fencing) as (stash, persist):
         side = stash if write.store is Store.STASH else persist
         if side.tombstone() is not write.value:
+            source, target = (stash, persist) if move.direction is Direction.MIGRATE else (persist, stash)
+            if not _is_replaced(target, manifest):
+                raise NotVerified(
+                    f"{move.direction} of {move.organization_id}: {target.store} does not hold batch {batch}",
+                    hint="the truth did not move; clear the replace task",
+                )
+            _require_unchanged(move, source, manifest.verified_source_version)
+            if manifest.verified_target_version is not None:
+                _require_unchanged(move, target, manifest.verified_target_version)
             side.set_tombstone(write.value)
         tombstones = protocols.Tombstones(stash.tombstone(), persist.tombstone())
     truth = fencing.protocol.truth(tombstones)
     invariant(truth.store is move.direction.target, "the truth did not move", truth=truth)
     return {"source_of_truth": truth.store.value, "why": truth.why}
+
+
+def _is_replaced(target: DurableCatalogState, manifest: Manifest) -> bool:
+    return target.get_config_by_key(COPIED_BATCH) == manifest.number
+
+
+def _require_unchanged(move: Move, catalog: DurableCatalogState, version: int | None) -> None:
+    """Refuse to go on over contents that are not those that were staged or verified."""
+    found = catalog.content_version()
+    if version is None or found != version:
+        was = "was never verified" if version is None else f"changed from version {version} to {found}"
+        raise NotVerified(
+            f"{move.direction} of {move.organization_id}: {catalog.store} {was}",
+            hint="the truth did not move; clear the check_tombstone task to start over from there",
+        )
 
 
 def finish(stores: Stores, move: Move, batch: str | None) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 from airflow.sdk import BaseHook
@@ -30,7 +32,13 @@ class HermitPersistHook(BaseHook):
 
     def location(self) -> str:
         """The root under which every catalog's shard lives."""
-        connection = self.get_connection(self.persist_conn_id)
+        return self._location_of(self.get_connection(self.persist_conn_id))
+
+    async def alocation(self) -> str:
+        """The same, for triggers."""
+        return self._location_of(await self.aget_connection(self.persist_conn_id))
+
+    def _location_of(self, connection: Any) -> str:
         location = connection.extra_dejson.get("location") or connection.host
         if not location:
             raise ValueError(f"connection {self.persist_conn_id!r} names no location")
@@ -38,14 +46,16 @@ class HermitPersistHook(BaseHook):
 
     def test_connection(self) -> tuple[bool, str]:
         """What the button in the connection form does."""
-        import os
-
         location = self.location()
-        if "://" in location:
-            return True, f"shards live under {location}"
-        parent = location
-        while not os.path.exists(parent):
-            parent = os.path.dirname(parent)
-        if not os.access(parent, os.W_OK):
-            return False, f"cannot write to {parent}"
-        return True, f"shards live under {location}"
+        problem = why_not_writable(location)
+        return problem is None, problem or f"shards live under {location}"
+
+
+def why_not_writable(location: str) -> str | None:
+    """What stands in the way of making shards there; object stores are asked when they are used."""
+    if "://" in location:
+        return None
+    parent = Path(location)
+    while not parent.exists():
+        parent = parent.parent
+    return None if os.access(parent, os.W_OK) else f"cannot write to {parent}"

@@ -105,7 +105,7 @@ class SetTombstoneOperator(MoveOperator):
     def step(self, context: Context, move: Move) -> Any:
         """Give where the truth is now."""
         steps = steps_of(move)
-        return steps.set_tombstone(self.stores(move), move, fencing_of(context))
+        return steps.set_tombstone(self.stores(move), move, fencing_of(context), batch_of(context))
 
 
 class ReportOperator(MoveOperator):

@@ -1,0 +1,1 @@
+"""Waiting for stores, and for states of a catalog."""
