@@ -19,7 +19,9 @@ from airflow.sdk import DAG, Param, TriggerRule
 from hermit.migration.protocol import PROTOCOLS, SINGLE, Direction, Step
 from hermit_airflow.operators import move as operators
 from hermit_airflow.operators.snapshot import SnapshotOperator
+from hermit_airflow.sensors.backends import BackendsSensor
 
+WAIT = "wait_for_stores"
 NOTHING_TO_DO = "nothing_to_do"
 REPORT = "report"
 _JOIN = TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS
@@ -57,6 +59,7 @@ def build(direction: Direction) -> DAG:
     )
     with dag:
         tasks = {step: _task(step, direction, steps) for step in steps}
+        BackendsSensor(task_id=WAIT, poke_interval=5, timeout=3600) >> tasks[steps[0]]
         nothing = EmptyOperator(task_id=NOTHING_TO_DO)
         report = operators.ReportOperator(
             task_id=REPORT, direction=direction.value, steps=tuple(steps), trigger_rule=_JOIN

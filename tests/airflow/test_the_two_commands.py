@@ -75,6 +75,26 @@ def test_a_catalog_goes_there_and_back_and_there_again(machine: Machine) -> None
     assert not [path for path in (machine.home / "shards").iterdir() if path.name.startswith(".")]
 
 
+def test_a_migration_that_is_killed_leaves_the_stash_the_truth_and_can_be_run_again(machine: Machine) -> None:
+    process = subprocess.Popen(
+        [_ROOT / "hermit", "migrate"], stderr=subprocess.PIPE, text=True, env=machine.environment
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "snapshot" in line:
+            process.kill()
+            break
+    process.wait()
+    process.stderr.close()
+    assert "stopped" in machine.must("down")
+    killed = machine.status()
+    assert (killed["source_of_truth"], killed["stash"]["tombstone"]) == ("stash", None)
+    machine.must("migrate")
+    moved = machine.status()
+    assert moved["source_of_truth"] == "persist"
+    assert moved["persist"]["digest"] == killed["stash"]["digest"]
+
+
 def test_a_running_airflow_is_used_when_there_is_one(machine: Machine) -> None:
     started = machine.must("up")
     assert "http://127.0.0.1:" in started

@@ -8,6 +8,7 @@ line on standard error and exit code 1 (2 for input that cannot be used), never 
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
 from typing import Any, NamedTuple
 
@@ -89,6 +90,8 @@ def run() -> None:
     """Run the command line and turn errors of ours, and of the user, into a line and an exit code."""
     from hermit.errors import HermitError, InvalidInput
 
+    # Being asked to end is an exception like any other, so that whatever was started is ended, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         code = app(sys.argv[1:] or ["--help"], prog_name="hermit", standalone_mode=False)
     except HermitError as error:

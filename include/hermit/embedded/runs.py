@@ -5,7 +5,10 @@ Both ways yield the same events, one per change of a task's state, and end with 
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -62,12 +65,19 @@ def _in_own_process(
     command = [sys.executable, "-m", "hermit_airflow.local_run", dag_id, json.dumps(conf)]
     with log.open("w") as output:
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=output, env=airflow.environment(settings), text=True
+            command,
+            stdout=subprocess.PIPE,
+            stderr=output,
+            env=services.marked(settings, airflow.environment(settings)),
+            text=True,
+            # A group of its own, so that whatever Spark started ends with it.
+            start_new_session=True,
         )
         try:
             yield from _read_events(process, str(log))
         finally:
-            process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
 

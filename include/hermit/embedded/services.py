@@ -88,6 +88,11 @@ def down(settings: Settings) -> bool:
     return ended
 
 
+def marked(settings: Settings, environment: dict[str, str]) -> dict[str, str]:
+    """The environment of a process that `down` must find, whatever became of its parent."""
+    return {**environment, _MARK: str(airflow.home(settings))}
+
+
 def log_file(settings: Settings, component: str) -> Path:
     """Where a component's output goes."""
     return airflow.home(settings) / "logs" / f"{component}.log"
@@ -132,8 +137,7 @@ def _free_port() -> int:
 
 
 def _start_components(settings: Settings, port: int) -> Services:
-    environment = airflow.environment(settings, port)
-    environment[_MARK] = str(airflow.home(settings))
+    environment = marked(settings, airflow.environment(settings, port))
     environment["AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT"] = str(_free_port())
     environment["AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT"] = str(_free_port())
     environment["AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_SERVER_PORT"] = str(_free_port())
