@@ -55,7 +55,7 @@ class Catalogs:
 
     def truth(self) -> StoreName:
         """Which store holds the truth."""
-        return StoreName(self.stores.protocol().truth(self.stores.tombstones()).store.value)
+        return StoreName(self.stores.state().truth.store.value)
 
     def named(self, store: StoreName | None) -> UnopenedCatalogState:
         """The catalog on this store, or, if none is named, on the one that holds the truth."""
