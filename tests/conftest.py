@@ -18,6 +18,8 @@ from hermit.embedded.postgres import EmbeddedPostgres
 
 _SERVER_HOME = "HERMIT_TEST_POSTGRES"
 _RESULTS = "HERMIT_TEST_RESULTS"
+# Nobody cuts the power of this server; tests of durability kill servers of their own.
+_SETTINGS = {"max_connections": "200", "fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 _outcomes: dict[str, dict[str, object]] = {}
 
 
@@ -62,7 +64,7 @@ def _remove_server(home: Path) -> None:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[EmbeddedPostgres]:
     """The run's PostgreSQL. Do not stop it: a test that kills servers starts one of its own."""
-    server = EmbeddedPostgres(Path(os.environ[_SERVER_HOME]), settings={"max_connections": "200"})
+    server = EmbeddedPostgres(Path(os.environ[_SERVER_HOME]), settings=_SETTINGS)
     server.start()
     yield server
     server.release(keep_running=True)
