@@ -8,7 +8,7 @@ opened is closed when the test ends.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,10 @@ from hermit.durable import (
     init_stash_catalog_state,
 )
 from hermit.durable.abc import DurableCatalogState, UnopenedCatalogState
+from hermit.durable.fence import Fence
+from hermit.durable.shard import Shard, fence_records
 from hermit.durable.token import FenceToken
+from hermit.rows import Row
 
 NOW_MS = 1_700_000_000_000
 
@@ -47,6 +50,22 @@ class Lab:
 
     def close(self) -> None:
         self._opened.close()
+
+
+def fill(lab: Lab, rows: Iterable[Row]) -> None:
+    """Put rows of any format into a store that nobody opened, as the build that wrote them would have."""
+    _fill(lab.unopened(), [(row, 1) for row in rows])
+
+
+def _fill(unopened: Any, changes: list[tuple[Row, int]]) -> None:
+    if unopened.store == "shadow":
+        _fill(unopened.primary, changes)
+        _fill(unopened.secondary, changes)
+    elif unopened.store == "stash":
+        unopened.client.open(lambda transaction: transaction.append(changes))[0].close()
+    else:
+        shard = Shard(unopened.location)
+        shard.append(shard.client.state(), changes, fence_records(0, None, Fence.next(None, 1, None)))
 
 
 @pytest.fixture

@@ -93,6 +93,11 @@ class UnopenedPersistCatalog(Unopened):
         """Which shard this is, also after another one took its place."""
         return self._shard.client.state().table_id
 
+    @property
+    def location(self) -> str:
+        """Where the shard is."""
+        return self._shard.location
+
     def is_initialized(self) -> bool:
         return upper_of(self._shard.client.state()) > 0
 

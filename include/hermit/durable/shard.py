@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 STORE = "persist"
 VERSION = "contents"
 _TIMED = (*MOVED, FENCE)
+# The catalog holds its objects itself; this is for the fence and for files that are soon merged.
+_CACHE_BYTES = 1 << 20
 
 Records = dict[str, list[tuple[bytes, bytes, int, int]]]
 
@@ -40,7 +42,9 @@ class Shard:
     """A location, read and appended to as one timeline."""
 
     def __init__(self, location: str, storage_options: dict[str, str] | None = None) -> None:
-        self.client = PersistClient.open(location, mode="rw", storage_options=storage_options)
+        self.client = PersistClient.open(
+            location, mode="rw", storage_options=storage_options, cache_bytes=_CACHE_BYTES
+        )
         self.location = location
         self._storage_options = storage_options
 
