@@ -37,6 +37,7 @@ def path(version: int) -> Path:
 
 
 def read(version: int) -> Iterator[Golden]:
+    assert path(version).exists(), f"run `python -m tests.formats.golden {version}` once, and commit the file"
     with lzma.open(path(version), "rt") as lines:
         for line in lines:
             collection, key, value, key_json, value_json = json.loads(line)

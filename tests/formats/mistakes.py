@@ -12,6 +12,8 @@ from hermit.formats import guard
 from hermit.formats.layout import Layout
 from hermit.formats.versions import STASH_VERSION
 
+NEXT = STASH_VERSION + 1
+
 
 def append(path: Path, text: str) -> None:
     path.write_text(path.read_text() + text)
@@ -36,12 +38,12 @@ def remove_snapshot(layout: Layout) -> None:
 def bump(layout: Layout) -> None:
     text = layout.versions.read_text()
     layout.versions.write_text(
-        text.replace(f"STASH_VERSION: Final = {STASH_VERSION}", f"STASH_VERSION: Final = {STASH_VERSION + 1}")
+        text.replace(f"STASH_VERSION: Final = {STASH_VERSION}", f"STASH_VERSION: Final = {NEXT}")
     )
 
 
 def add_snapshot(layout: Layout) -> None:
-    shutil.copyfile(layout.current, layout.snapshot(STASH_VERSION + 1))
+    shutil.copyfile(layout.current, layout.snapshot(NEXT))
 
 
 def bump_with_hand_made_snapshot(layout: Layout) -> None:
@@ -81,10 +83,22 @@ def break_hashes(layout: Layout) -> None:
 MISTAKES: list[tuple[Callable[[Layout], None], type[guard.FormatMistake], str]] = [
     (change_current, guard.CurrentProtoChanged, "objects.proto was changed without a new snapshot"),
     (change_snapshot, guard.SnapshotChanged, "the snapshot objects_v17.proto was changed"),
-    (change_newest_snapshot, guard.SnapshotChanged, "the snapshot objects_v21.proto was changed"),
+    (
+        change_newest_snapshot,
+        guard.SnapshotChanged,
+        f"the snapshot objects_v{STASH_VERSION}.proto was changed",
+    ),
     (remove_snapshot, guard.SnapshotChanged, "the snapshot objects_v18.proto is missing"),
-    (bump, guard.VersionWithoutSnapshot, "STASH_VERSION is 22, but the newest snapshot is 21"),
-    (add_snapshot, guard.VersionWithoutSnapshot, "STASH_VERSION is 21, but the newest snapshot is 22"),
+    (
+        bump,
+        guard.VersionWithoutSnapshot,
+        f"STASH_VERSION is {NEXT}, but the newest snapshot is {STASH_VERSION}",
+    ),
+    (
+        add_snapshot,
+        guard.VersionWithoutSnapshot,
+        f"STASH_VERSION is {STASH_VERSION}, but the newest snapshot is {NEXT}",
+    ),
     (bump_with_hand_made_snapshot, guard.VersionWithoutSnapshot, "not taken by freeze"),
     (import_in_current, guard.ImportInProto, "objects.proto imports another proto"),
     (import_in_snapshot, guard.ImportInProto, "objects_v15.proto imports another proto"),

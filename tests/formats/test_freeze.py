@@ -15,7 +15,7 @@ from hermit.formats.layout import Layout
 from hermit.formats.versions import STASH_VERSION
 from tests.formats import mistakes
 
-NEXT = STASH_VERSION + 1
+NEXT = mistakes.NEXT
 
 
 def _add_field(layout: Layout) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from hermit.formats import codegen, guard
 from hermit.formats.layout import Layout
+from hermit.formats.versions import STASH_VERSION
 from tests.formats import mistakes
 
 
@@ -122,5 +123,6 @@ def test_a_bump_without_an_arm_does_not_type_check(scratch: Layout) -> None:
         r"upgrades/__init__\.py:\d+: error: Argument 1 to \"assert_never\"", mistakes.mypy(scratch)
     )
     text = scratch.versions.read_text()
-    scratch.versions.write_text(text.replace("20, 21]", "20, 21, 22]"))
-    assert re.search(r"error: Argument 1 to \"assert_never\" .*Literal\[21\]", mistakes.mypy(scratch))
+    scratch.versions.write_text(text.replace(f", {STASH_VERSION}]", f", {STASH_VERSION}, {mistakes.NEXT}]"))
+    missing = rf"error: Argument 1 to \"assert_never\" .*Literal\[{STASH_VERSION}\]"
+    assert re.search(missing, mistakes.mypy(scratch))

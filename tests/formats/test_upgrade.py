@@ -7,15 +7,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from hermit.errors import InvariantViolation
+from hermit.errors import InvalidInput, InvariantViolation
 from hermit.formats import config, frame, spool
-from hermit.formats.actions import Action, Delete, Insert, Old, Update
+from hermit.formats.actions import Action, Delete, Insert, Old, Update, carry
 from hermit.formats.errors import DuplicateKey
 from hermit.formats.gen import objects_v15_pb2 as v15
+from hermit.formats.gen import objects_v16_pb2 as v16
 from hermit.formats.gen import objects_v20_pb2 as v20
 from hermit.formats.gen import objects_v21_pb2 as v21
 from hermit.formats.generate import rows
-from hermit.formats.upgrade import upgrade
+from hermit.formats.upgrade import parse_build, upgrade
 from hermit.formats.upgrades import Build, Step, nothing, step_from
 from hermit.formats.versions import MIN_STASH_VERSION, STASH_VERSION, KnownVersion
 from hermit.rows import Row
@@ -107,13 +108,9 @@ def test_retractions_equal_what_is_stored_also_with_unknown_fields_and_another_o
 
 def test_an_unknown_field_cannot_pass_for_one_of_the_next_version() -> None:
     """Field 7 is nothing in 15, and the owner in 16: a stray one must not become the owner."""
-    value = v15.ItemValue(schema_id=v15.SchemaId(user=1), name="i")
     stray = v21.ItemValue(owner_id=v21.RoleId(user=666)).SerializeToString()
-    old = OldCatalog(v15, {})
-    old.store.contents[Row("items", frozen.seal(v15.ItemKey(id="u1")), _odd(value, stray))] += 1
-    old.store.upgrade()
-    ((_, item),) = (frozen.parse(STASH_VERSION, row) for row in old.store.rows() if row.collection == "items")
-    assert item.owner_id == v21.RoleId(system=1)
+    value = v15.ItemValue.FromString(v15.ItemValue(name="i").SerializeToString() + stray)
+    assert carry(value, v16.ItemValue) == v16.ItemValue(name="i")
 
 
 def test_untouched_rows_with_unknown_fields_are_left_alone() -> None:
@@ -253,6 +250,15 @@ def test_a_guard_on_the_build_decides_whether_the_step_converts(build: str, left
     store.upgrade(arms=_guarded, build=build)
     assert store.version == 21
     assert len(list(store.read("settings"))) == left
+
+
+@pytest.mark.parametrize(
+    ("text", "build"), [("0.1.0", (0, 1, 0)), ("1.2rc3", (1, 2)), ("0.50.dev1+local", (0, 50))]
+)
+def test_builds_compare_by_their_numbers(text: str, build: Build) -> None:
+    assert parse_build(text) == build
+    with pytest.raises(InvalidInput):
+        parse_build("v" + text)
 
 
 def test_a_step_cannot_read_or_write_types_of_another_version() -> None:

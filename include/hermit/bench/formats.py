@@ -36,7 +36,7 @@ def run(quick: bool, workdir: Path) -> list[Bar]:
     return [
         *_decoding(objects),
         *_compression(objects // 2),
-        _upgrade_memory(50_000 if quick else 1_000_000, workdir),
+        _upgrade_memory(20_000 if quick else 200_000, workdir),
     ]
 
 

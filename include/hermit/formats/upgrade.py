@@ -17,6 +17,7 @@ Memory is bounded by a batch, 16 MiB of waiting changes, and eight bytes per row
 from __future__ import annotations
 
 import logging
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +27,7 @@ from typing import TypeAlias, TypeVar, cast
 from google.protobuf.message import Message
 
 from hermit import __version__
-from hermit.errors import invariant
+from hermit.errors import InvalidInput, invariant
 from hermit.formats import codec, config, frame
 from hermit.formats.actions import Action, Delete, Insert, Stored, Update
 from hermit.formats.collections import COLLECTIONS, MESSAGES
@@ -88,8 +89,11 @@ def upgrade(
 
 
 def parse_build(text: str) -> Build:
-    """The number of a build, as a tuple that compares: "0.50.1" is (0, 50, 1)."""
-    return tuple(int(part) for part in text.split("."))
+    """The number of a build, as a tuple that compares: "0.50.1" and "0.50.1rc2" are (0, 50, 1)."""
+    number = re.match(r"[0-9]+(\.[0-9]+)*", text)
+    if number is None:
+        raise InvalidInput(f"{text!r} is no version of a build")
+    return tuple(int(part) for part in number[0].split("."))
 
 
 def _run_step(start: int, step: Step, read: Read, write: Write, before: dict[str, Size]) -> StepReport:
