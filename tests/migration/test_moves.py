@@ -17,6 +17,8 @@ from hermit.migration.protocol import SINGLE, Direction, Step
 from hermit.migration.steps import DigestMismatch, NotVerified
 from hermit.migration.stores import Stores
 from hermit.migration.truth import open_truth
+from hermit.rows import Row
+from hermit.stash import StashClient
 from tests.migration.driver import Crash, move, stage_one_by_one, stores_for, truth
 
 MIGRATE, ROLLBACK = Direction.MIGRATE, Direction.ROLLBACK
@@ -252,3 +254,47 @@ def test_a_fenced_run_can_go_on_with_no_step(stores: Stores, direction: Directio
     with pytest.raises(Fenced):
         tasks(step)
     assert truth(stores) == before
+
+
+@pytest.mark.row("M-31")
+def test_rolling_back_changes_contents_and_tombstone_in_one_write(stores: Stores) -> None:
+    move(stores, MIGRATE)
+    digest = _changed(stores)[1]
+    tasks = Tasks(stores, ROLLBACK, "single")
+    tasks.stage()
+    tasks("verify")
+    before = stores.stash_client.fence()
+    tasks("replace")
+    after = stores.stash_client.fence()
+    assert before is not None
+    assert after is not None
+    assert after.version == before.version + 1
+    assert truth(stores) == ("stash", digest)
+
+
+@pytest.mark.row("M-23")
+def test_a_migration_carries_every_kind_of_object(
+    database_url: str, tmp_path: Path, organization_id: UUID
+) -> None:
+    stores = stores_for(database_url, str(tmp_path / "shards"), organization_id)
+    load_rows(stores, rows(1_000, 1))
+    with stores.stash.inspect() as stash:
+        expected = stash.digests()
+    assert all(digest.rows for digest in expected.values())
+    assert len(expected) == 18
+    move(stores, MIGRATE)
+    with stores.persist.inspect() as persist:
+        assert persist.digests() == expected
+
+
+@pytest.mark.row("M-2")
+def test_collections_of_other_components_are_never_touched(stores: Stores) -> None:
+    url, organization_id = stores.stash_url, stores.organization_id
+    other = StashClient(url, organization_id, component="storage")
+    handle, _ = other.open(lambda transaction: transaction.append([(Row("sources", b"k", b"v"), 1)]))
+    with handle:
+        for direction in (MIGRATE, ROLLBACK, MIGRATE):
+            move(stores, direction)
+            assert handle.read(lambda transaction: list(transaction.rows("sources"))) == [(b"k", b"v")]
+        handle.write(lambda transaction: transaction.append([(Row("sources", b"k2", b"v2"), 1)]))
+        assert len(handle.read(lambda transaction: list(transaction.rows("sources")))) == 2
