@@ -36,6 +36,7 @@ COMMANDS: dict[str, _Entry] = {
     "catalog-debug": _Entry("hermit.cli.debug", "The same as debug."),
     "shadow": _Entry("hermit.cli.shadow", "Rehearse a move: the same traffic on both stores, compared."),
     "formats": _Entry("hermit.cli.formats", "Freeze and check the formats of stored objects."),
+    "emergency-stash": _Entry("hermit.cli.emergency_stash", "Make the stash the truth when persist is lost."),
     "test": _Entry("hermit.cli.test", "Run all checks and tests."),
     "bench": _Entry("hermit.cli.bench", "Measure the speed bars of an area."),
     "conformance": _Entry("hermit.cli.conformance", "Show which rows of the specification are proven."),
