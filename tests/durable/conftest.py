@@ -7,14 +7,17 @@ opened is closed when the test ends.
 
 from __future__ import annotations
 
+import json
+import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
+from hermit.cli import app as cli
 from hermit.durable import (
     init_persist_catalog_state,
     init_shadow_catalog_state,
@@ -97,3 +100,38 @@ def lab(request: pytest.FixtureRequest) -> Lab:
     """A catalog, on each implementation in turn."""
     found: Lab = request.getfixturevalue(request.param)
     return found
+
+
+class Result(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    def json(self) -> Any:
+        assert self.code == 0, self.err
+        return json.loads(self.out)
+
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def hermit(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    database_url: str,
+    organization_id: uuid.UUID,
+    tmp_path: Path,
+) -> Run:
+    """Runs a command on the test's catalog."""
+
+    def run(*arguments: str, main: Callable[[], None] = cli.run) -> Result:
+        where = ["--stash-url", database_url, "--location", str(tmp_path / "shard")]
+        where += ["--organization-id", str(organization_id)]
+        monkeypatch.setattr(sys, "argv", ["hermit", *arguments, *where])
+        with pytest.raises(SystemExit) as exited:
+            main()
+        captured = capsys.readouterr()
+        return Result(int(exited.value.code or 0), captured.out, captured.err)
+
+    return run

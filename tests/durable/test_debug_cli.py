@@ -4,57 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
-import uuid
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 
-from hermit.cli import app as cli
 from hermit.cli.__main__ import debug_main
 from hermit.formats.generate import rows as generate
 from hermit.formats.versions import STASH_VERSION
 from hermit.objects import KINDS
 from hermit.rows import Row
 
-from .conftest import Lab, fill
+from .conftest import Lab, Run, fill
 from .samples import SAMPLES, cluster_replica, role
-
-
-class Result(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    def json(self) -> Any:
-        assert self.code == 0, self.err
-        return json.loads(self.out)
-
-
-Run = Callable[..., Result]
-
-
-@pytest.fixture
-def hermit(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    database_url: str,
-    organization_id: uuid.UUID,
-    tmp_path: Path,
-) -> Run:
-    """Runs a command on the test's catalog."""
-
-    def run(*arguments: str, main: Callable[[], None] = cli.run) -> Result:
-        where = ["--stash-url", database_url, "--location", str(tmp_path / "shard")]
-        where += ["--organization-id", str(organization_id)]
-        monkeypatch.setattr(sys, "argv", ["hermit", *arguments, *where])
-        with pytest.raises(SystemExit) as exited:
-            main()
-        captured = capsys.readouterr()
-        return Result(int(exited.value.code or 0), captured.out, captured.err)
-
-    return run
 
 
 @pytest.fixture(params=["stash", "persist"])

@@ -19,11 +19,12 @@ from hermit.durable.contents import moved_rows
 from hermit.durable.dump import row_to_json, show
 from hermit.durable.transaction import kind_named
 from hermit.errors import InvalidInput
-from hermit.formats import codec
+from hermit.formats import codec, config
 from hermit.formats.versions import STASH_VERSION
 from hermit.rows import Row, Update, consolidate
 
 Changes = Sequence[tuple[Row, int]]
+_USER_VERSION = config.encode_key(config.USER_VERSION)
 
 
 @dataclass(frozen=True)
@@ -38,16 +39,12 @@ def from_history(unopened: UnopenedCatalogState) -> Traffic:
     """Everything that the store still knows, from the oldest state that is spelled in the current format."""
     with unopened.inspect() as found:
         times = _by_time(found)
-    start = _last_older(times)
-    if start is None:
-        contents = moved_rows(consolidate(times[0][1]) if times else ())
-        return Traffic(list(contents), [_changes(updates) for _, updates in times[1:]])
-    before = [update for time_, updates in times[: start + 1] for update in updates]
-    rows = consolidate(before)
-    if any(show(row.collection, "value", row.value).version != STASH_VERSION for row in rows):
+    start = _first_current(times)
+    contents = consolidate(update for updates in times[:start] for update in updates)
+    if any(_is_older(row) for row in contents):
         with unopened.open_savepoint() as upgraded:
             return Traffic(list(upgraded.snapshot()), [])
-    return Traffic(list(moved_rows(rows)), [_changes(updates) for _, updates in times[start + 1 :]])
+    return Traffic(list(moved_rows(contents)), [_changes(updates) for updates in times[start:]])
 
 
 def follow(catalog: DurableCatalogState, seconds: float, commits_max: int | None = None) -> Traffic:
@@ -105,21 +102,26 @@ def _parse(line: str) -> Changes:
     return [row(shown) for shown in json.loads(line)]
 
 
-def _by_time(found: CatalogInspection) -> list[tuple[int, list[Update]]]:
+def _by_time(found: CatalogInspection) -> list[list[Update]]:
     times: dict[int, list[Update]] = {}
     for update in found.snapshot_unconsolidated():
         times.setdefault(update.time, []).append(update)
-    return sorted(times.items())
+    return [updates for _, updates in sorted(times.items())]
 
 
-def _last_older(times: list[tuple[int, list[Update]]]) -> int | None:
-    """The last time at which something was written in an older format."""
-    older = [
+def _first_current(times: list[list[Update]]) -> int:
+    """The first commit after everything that initialized or upgraded the catalog."""
+    setup = [
         index
-        for index, (_, updates) in enumerate(times)
-        if any(show(update.collection, "value", update.value).version != STASH_VERSION for update in updates)
+        for index, updates in enumerate(times)
+        if any(update.key == _USER_VERSION or _is_older(update.row) for update in updates)
     ]
-    return older[-1] if older else None
+    return setup[-1] + 1 if setup else 0
+
+
+def _is_older(row: Row) -> bool:
+    shown = show(row.collection, "key", row.key), show(row.collection, "value", row.value)
+    return any(part.version != STASH_VERSION for part in shown)
 
 
 def _changes(updates: Sequence[Update]) -> Changes:

@@ -1,0 +1,113 @@
+"""What the stash implementation promises, looked at from below."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from hermit.durable.contents import MOVED
+from hermit.durable.errors import HistoryGone
+from hermit.errors import CorruptData, Fenced
+from hermit.formats import codec
+from hermit.rows import Row
+from hermit.stash.consolidate import consolidate
+
+from .conftest import Lab
+from .samples import item, role
+
+
+def _execute(url: str, organization_id: uuid.UUID, statement: str) -> None:
+    schema = sql.Identifier(f"hermit_{organization_id.hex}")
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(sql.SQL(statement).format(schema=schema))  # type: ignore[arg-type]
+
+
+@pytest.mark.row("M-15", "M-16")
+@pytest.mark.parametrize("change", ["epoch = epoch - 1", "epoch = epoch + 1", "nonce = '\\x00'"])
+def test_any_other_fence_fences_also_a_lower_one(
+    stash: Lab, database_url: str, organization_id: uuid.UUID, change: str
+) -> None:
+    opened = stash.open(epoch_min=5)
+    _execute(database_url, organization_id, f"UPDATE {{schema}}.fence SET {change}")
+    for call in (opened.get_roles, opened.confirm_leadership, lambda: opened.set_tombstone(True)):
+        with pytest.raises(Fenced):
+            call()
+    assert stash.unopened().tombstone() is None
+
+
+def test_commits_are_ordered_by_time_across_collections(stash: Lab) -> None:
+    opened = stash.open()
+    follower = stash.read_only().subscribe()
+    for number in range(1, 6):
+        opened.set_objects("roles", [role(number)])
+        opened.set_objects("items", [item(number)])
+        opened.set_timestamp("epoch_ms", number)
+    batches = follower.poll()
+    assert [batch.time for batch in batches] == sorted({batch.time for batch in batches})
+    kinds = [{update.collection for update in batch.updates} for batch in batches]
+    assert kinds == [{"roles"}, {"items"}, {"timestamps"}] * 5
+
+
+def test_a_stash_that_nobody_consolidated_opens_to_the_same_contents(stash: Lab) -> None:
+    opened: Any = stash.open()
+    for number in range(1, 30):
+        opened.set_objects("roles", [role(number % 4 + 1, f"name_{number}")])
+    opened.set_objects("items", [item(1)])
+    with opened.transaction() as transaction:
+        transaction.roles.delete(role(1).key)
+        opened.commit_transaction(transaction)
+    expected = opened.dump()
+    assert stash.read_only().dump() == expected
+    merged = consolidate(opened.stash)
+    assert merged.removed > 50
+    assert stash.read_only().dump() == expected
+    assert stash.open().dump() == expected
+
+
+def test_a_reader_that_is_behind_a_consolidation_reads_anew_and_a_follower_is_told(stash: Lab) -> None:
+    opened: Any = stash.open()
+    reader = stash.read_only()
+    follower = reader.subscribe()
+    opened.set_objects("roles", [role(1)])
+    opened.set_objects("roles", [role(1, "other")])
+    consolidate(opened.stash)
+    with pytest.raises(HistoryGone):
+        follower.poll()
+    assert reader.get_role_by_id(role(1).key.id) == role(1, "other")
+    opened.set_objects("roles", [role(2)])
+    assert reader.get_role_by_id(role(2).key.id) == role(2)
+
+
+@pytest.mark.parametrize("diffs", [(1, 1), (-1, -1), (1, 1, 1, -1)])
+def test_a_row_that_is_there_twice_or_less_than_never_is_damage(stash: Lab, diffs: tuple[int, ...]) -> None:
+    opened: Any = stash.open()
+    key, value = role(1)
+    row = Row("roles", codec.encode_key("roles", key), codec.encode_value("roles", value))
+    for diff in diffs:
+        opened.stash.write(lambda transaction, diff=diff: transaction.append([(row, diff)]))
+    if diffs == (1, 1):
+        other = row._replace(value=codec.encode_value("roles", role(1, "other").value))
+        opened.stash.write(lambda transaction: transaction.append([(row, -1), (other, 1)]))
+    with pytest.raises(CorruptData, match="roles"):
+        stash.open()
+
+
+def test_other_components_of_the_same_stash_are_left_alone(
+    stash: Lab, database_url: str, organization_id: uuid.UUID
+) -> None:
+    from hermit.stash import StashClient
+
+    other = StashClient(database_url, organization_id, component="storage")
+    foreign = Row("frontiers", b"key", b"value")
+    handle, _ = other.open(lambda transaction: transaction.append([(foreign, 1)]))
+    with handle:
+        opened = stash.open()
+        opened.set_objects("roles", [role(1)])
+        assert {row.collection for row in opened.snapshot()} <= set(MOVED)
+        assert handle.read(lambda transaction: list(transaction.rows("frontiers"))) == [(b"key", b"value")]
+        handle.confirm()
+        opened.confirm_leadership()
