@@ -112,10 +112,11 @@ def test_a_catalog_that_does_not_say_its_version_is_refused() -> None:
     assert store.rows() == before
 
 
-def test_a_catalog_that_says_another_version_is_refused() -> None:
-    store = MemoryStore(rows(50, seed=1, version=19))
-    with pytest.raises(InvariantViolation, match="its format is 19, not 20"):
-        upgrade(20, store.read, store.write)
+def test_a_catalog_that_says_another_version_is_refused_before_anything_is_written() -> None:
+    store = MemoryStore(rows(400, seed=1, version=16))
+    with pytest.raises(InvariantViolation, match="its format is 16, not 15"):
+        upgrade(15, store.read, store.write)
+    assert store.writes == []
 
 
 def test_damaged_config_stops_the_upgrade() -> None:
