@@ -34,6 +34,7 @@ VERSION = "contents"
 _TIMED = (*MOVED, FENCE)
 # The catalog holds its objects itself; this is for the fence and for files that are soon merged.
 _CACHE_BYTES = 1 << 20
+_MANY_ROWS = 10_000
 
 Records = dict[str, list[tuple[bytes, bytes, int, int]]]
 
@@ -51,11 +52,9 @@ class Shard:
     def rows(self, collection: str, upper: int) -> Rows:
         """The live rows of a collection just before this upper, by key."""
         rows: Rows = {}
-        count = 0
-        tables = self.client.snapshot_tables([collection], upper - 1) if upper else iter(())
-        for _, table in tables:
-            count += int(table["diff"].to_numpy().sum())
-            rows.update(zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True))
+        count = self._read(collection, upper, rows) if upper else 0
+        if count > _MANY_ROWS:
+            _give_back_memory()
         if count != len(rows):
             raise CorruptData(
                 f"{collection} in {self.location} does not hold one value for each key",
@@ -63,6 +62,13 @@ class Shard:
                 collection=collection,
             )
         return rows
+
+    def _read(self, collection: str, upper: int, rows: Rows) -> int:
+        count = 0
+        for _, table in self.client.snapshot_tables([collection], upper - 1):
+            count += int(table["diff"].to_numpy().sum())
+            rows.update(zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True))
+        return count
 
     def updates(self, state: State, collections: Sequence[str], lower: int = 0) -> Iterator[Update]:
         """The stored updates at or after a time."""
@@ -110,6 +116,13 @@ class Shard:
             updates=records,
             new_upper=dict.fromkeys((*_TIMED, VERSION), upper + 1),
         )
+
+
+def _give_back_memory() -> None:
+    """Arrow keeps what it freed for next time; but a catalog is read once, and its rows are ours by now."""
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
 
 
 def fence_records(upper: int, stored: Fence | None, fence: Fence) -> Records:

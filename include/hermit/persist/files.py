@@ -24,6 +24,7 @@ from hermit.persist.storage.abc import Blob
 
 Record: TypeAlias = tuple[bytes, bytes, int, int]
 
+_THREADS_BYTES = 32 << 20
 SCHEMA = pa.schema(
     [
         pa.field("key", pa.binary(), nullable=False),
@@ -122,7 +123,8 @@ def decode(data: bytes, location: str, file: DataFile, columns: list[str] | None
         raise corrupt(location, file.path, "its checksum does not fit", collection=file.collection)
     try:
         # Not `read_table`, which drags in pandas: 1.5 s before the first row.
-        table = pq.ParquetFile(pa.BufferReader(data)).read(columns)
+        # Threads keep the memory that they once had: not worth it for a file that takes milliseconds.
+        table = pq.ParquetFile(pa.BufferReader(data)).read(columns, use_threads=len(data) >= _THREADS_BYTES)
     except (pa.ArrowException, OSError) as error:
         raise corrupt(location, file.path, str(error), collection=file.collection) from error
     if table.num_rows != file.rows:
