@@ -191,6 +191,7 @@ def test_a_generation_that_is_too_old_is_refused_before_the_upgrade(lab: Lab) ->
     assert _stored(lab) == before
 
 
+@pytest.mark.row("D-53")
 def test_a_deploy_generation_that_is_not_given_stays_what_it_is(lab: Lab) -> None:
     with lab.unopened().open(deploy_generation=3):
         pass
