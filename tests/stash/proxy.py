@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Iterator
@@ -30,6 +31,7 @@ COMMIT = b"COMMIT\0"
 FENCE = b"SET version = "
 
 _COMMITTED = b"C\0\0\0\x0bCOMMIT\0"
+_SSL_REQUEST = struct.pack("!ii", 8, 80877103)
 _SYNC = b"S\0\0\0\4"
 
 
@@ -88,9 +90,10 @@ class _Line:
 class Proxy:
     """Relays connections, and has at most one accident at a time."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, tls: ssl.SSLContext | None = None) -> None:
         parts = conninfo_to_dict(url)
         self._server = str(Path(str(parts["host"])) / f".s.PGSQL.{parts.get('port', 5432)}")
+        self._tls = tls
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._armed: tuple[Fault, bytes] | None = None
         self._lock = threading.Lock()
@@ -173,10 +176,24 @@ class Proxy:
                 continue
             server = socket.socket(socket.AF_UNIX)
             server.connect(self._server)
+            if self._tls is not None and (client := self._handshake(client)) is None:
+                server.close()
+                continue
             line = _Line(client, server)
             self._lines.append(line)
             self._start(self._requests, line)
             self._start(self._answers, line)
+
+    def _handshake(self, client: socket.socket) -> socket.socket | None:
+        """What a server with TLS does: take the request for it, agree, and shake hands."""
+        assert self._tls is not None
+        try:
+            assert client.recv(8) == _SSL_REQUEST
+            client.sendall(b"S")
+            return self._tls.wrap_socket(client, server_side=True)
+        except OSError:
+            client.close()
+            return None
 
     def _requests(self, line: _Line) -> None:
         while data := _receive(line.client):

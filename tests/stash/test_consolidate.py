@@ -134,6 +134,7 @@ def test_200000_rows_are_pruned_and_consolidated(client: ClosingClient, stash: S
 
     stash.write(lambda t: t.append((row, 1) for row in rows(0, 200_100)))
     stash.write(lambda t: t.append((row, -1) for row in rows(0, 200_000)))
+    assert stash.read(lambda t: sum(1 for _ in t.rows("storage_usage"))) == 100
     assert consolidate(stash) == Consolidation(removed=400_000)
     assert stash.read(lambda t: sum(1 for _ in t.rows("storage_usage"))) == 100
     assert raw(client, "select count(*) from {schema}.data") == [(100,)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from hermit.errors import CorruptData, ReadOnly
@@ -225,3 +227,19 @@ def test_debug_takes_over_without_touching_contents(client: ClosingClient, stash
     debug.write(lambda t: t.append([(A, -1)]))
     assert debug.read(lambda t: list(t.rows("items"))) == []
     debug.close()
+
+
+def test_rows_stream_in_bounded_memory(stash: Stash) -> None:
+    value = bytes(200_000)
+    stash.write(lambda t: t.append((Row("items", b"%d" % n, value), 1) for n in range(400)))
+    stash.write(lambda t: t.append((Row("items", b"%d" % n, value), -1) for n in range(10)))
+
+    def body(transaction: StashTransaction) -> int:
+        tracemalloc.start()
+        found = sum(1 for _ in transaction.rows("items"))
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak_bytes < 40_000_000
+        return found
+
+    assert stash.read(body) == 390

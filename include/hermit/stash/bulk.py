@@ -20,7 +20,7 @@ import psycopg
 
 from hermit.stash.connection import Target
 from hermit.stash.consolidate import consolidate
-from hermit.stash.cutover import digests, replace_from_side
+from hermit.stash.cutover import digests, prepare_side, replace_from_side
 from hermit.stash.errors import Contended, ExportGone
 from hermit.stash.fence import FenceRow, check
 from hermit.stash.handle import Stash, fence_row
@@ -36,6 +36,7 @@ __all__ = [
     "digests",
     "drop_side",
     "export",
+    "prepare_side",
     "read_range",
     "replace_from_side",
     "seal_side",

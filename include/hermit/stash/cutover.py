@@ -18,11 +18,11 @@ from hermit.digest import Digest, collection_seed, hash_row
 from hermit.errors import CorruptData
 from hermit.stash.connection import Target
 from hermit.stash.handle import Stash
-from hermit.stash.schema import Heap, create_heap_indexes, render, stored_heap
+from hermit.stash.schema import HEAP_INDEXES, Heap, create_heap_indexes, render, stored_heap
 from hermit.stash.side import drop_replaced, seal_side, side_table
 from hermit.stash.transaction import StashTransaction
 
-_INDEXES = 2
+_INDEXES = len(HEAP_INDEXES)
 _COUNT_INDEXES = b"SELECT count(*) FROM pg_index WHERE indrelid = %s::regclass"
 # Distinct collections through the index: one look-up each, however many rows.
 _IDS = """
@@ -56,16 +56,16 @@ def replace_from_side(stash: Stash, side: str, *, config: Mapping[str, int | Non
 
     The tombstone, if `config` does not name it, stays what it is.
     """
-    seal_side(stash, side)
-    known = stash.read(lambda transaction: transaction.collections())
-    _prepare(stash, side, set(known.values()))
+    prepare_side(stash, side)
     replacement = f"data_r{secrets.token_hex(8)}"
     stash.write(lambda transaction: _cut_over(transaction, stash.schema, side, replacement, config))
     drop_replaced(stash)
 
 
-def _prepare(stash: Stash, side: str, known: set[int]) -> None:
-    """Everything that takes time in proportion to the rows."""
+def prepare_side(stash: Stash, side: str) -> None:
+    """Do everything that takes time in proportion to the rows; doing it again is quick."""
+    seal_side(stash, side)
+    known = stash.read(lambda transaction: set(transaction.collections().values()))
     table = side_table(side)
     name = render("{schema}.{heap}", schema=stash.schema, heap=table)
     with Target(stash.url).connect() as connection:

@@ -128,7 +128,8 @@ def write_side(
     target, schema, table = Target(url), schema_name(organization_id), side_table(side)
     if part == _WHOLE:
         raise InvalidInput("a part of a side table needs a name")
-    checked = pa.RecordBatchReader.from_batches(reader.schema, _checked(reader))
+    failures: list[Exception] = []
+    checked = pa.RecordBatchReader.from_batches(reader.schema, _checked(reader, failures))
     try:
         with adbc.connect(url) as connection, connection.cursor() as cursor:
             done = _claim(cursor, schema, side, part)
@@ -139,6 +140,8 @@ def write_side(
                 _query(cursor, _PARTS_DONE.format(schema=schema), rows, side, part)
             connection.commit()
     except adbc.Error as error:
+        if failures:
+            raise failures[0] from None
         detail = target.redact(" ".join(str(error).split()))
         if error.sqlstate == "42P01":
             raise SideMissing(f"there is no side table {side!r} for {organization_id}") from None
@@ -173,16 +176,23 @@ def _query(cursor: Any, query: str, *parameters: object) -> int | None:
     return None if found is None else int(found[0])
 
 
-def _checked(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-    """The same batches; a row that the stash would not take stops them."""
+def _checked(reader: pa.RecordBatchReader, failures: list[Exception]) -> Iterator[pa.RecordBatch]:
+    """The same batches; a row that the stash would not take stops them.
+
+    An exception on its way through Arrow's C interface becomes a text, so that it is noted here.
+    """
     import pyarrow.compute as pc
 
-    for batch in reader:
-        sizes = pc.add(pc.binary_length(batch.column("key")), pc.binary_length(batch.column("value")))
-        largest = pc.max(sizes).as_py()
-        if largest is not None and largest > ROW_BYTES_MAX:
-            refuse_large("a side table", 0, largest)
-        yield batch
+    try:
+        for batch in reader:
+            sizes = pc.add(pc.binary_length(batch.column("key")), pc.binary_length(batch.column("value")))
+            largest = pc.max(sizes).as_py()
+            if largest is not None and largest > ROW_BYTES_MAX:
+                refuse_large("a side table", 0, largest)
+            yield batch
+    except Exception as error:
+        failures.append(error)
+        raise
 
 
 def _unused(execute: Any, schema: str) -> list[str]:

@@ -10,6 +10,7 @@ merged as if all had happened at `since`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 from typing import Any, NamedTuple
@@ -30,6 +31,11 @@ _FETCH_ROWS_FIRST = 64
 _FETCH_ROWS_MAX = 20_000
 _FETCH_BYTES = 4 * 1024 * 1024
 _STREAM_ROWS = 500
+# The work list of a collection is held in memory up to this size; beyond it the server sums.
+_WORK_BYTES_MAX = 16 * 1024 * 1024
+_ENTRY_BYTES = 200
+
+Sums = Counter[tuple[bytes, bytes]]
 
 
 class Place(NamedTuple):
@@ -93,10 +99,12 @@ class StashTransaction:
             return iter(())
         if as_of is not None:
             self._refuse_outside(collection, place, as_of)
-        elif not self._has_work(place):
-            return self._expand(collection, self._stream(self._heap.rows_plain, [place.collection_id]))
-        arguments = [place.collection_id, TIME_MAX if as_of is None else as_of]
-        return self._expand(collection, self._stream(self._heap.rows_summed, arguments))
+            return self._summed_by_server(collection, place, as_of)
+        sums = self._work_list(place)
+        if sums is None:
+            return self._summed_by_server(collection, place, TIME_MAX)
+        plain = self._stream(self._heap.rows_plain, [place.collection_id])
+        return self._summed_here(collection, sums, plain) if sums else plain
 
     def updates(self, collection: str, *, lower: int = 0) -> Iterator[Update]:
         """The stored updates at or after a time, in no particular order."""
@@ -287,35 +295,63 @@ class StashTransaction:
                 upper=place.upper,
             )
 
-    def _has_work(self, place: Place) -> bool:
-        found = self.execute(self._heap.has_work, [place.collection_id]).fetchone()
-        return bool(found and found[0])
+    def _work_list(self, place: Place) -> Sums | None:
+        """The rows whose diff is not +1, summed; None if they are too many to hold."""
+        sums: Sums = Counter()
+        size_bytes = 0
+        for key, value, diff in self._stream(self._heap.work, [place.collection_id]):
+            sums[key, value] += diff
+            size_bytes += len(key) + len(value) + _ENTRY_BYTES
+            if size_bytes > _WORK_BYTES_MAX:
+                return None
+        return sums
 
-    def _expand(
-        self, collection: str, stream: Iterator[tuple[bytes, bytes, int]]
+    def _summed_here(
+        self, collection: str, sums: Sums, plain: Iterator[tuple[bytes, bytes]]
     ) -> Iterator[tuple[bytes, bytes]]:
-        for key, value, copies in stream:
-            if copies < 0:
-                raise CorruptData(
-                    f"{collection} holds a row that was retracted more often than added",
-                    collection=collection,
-                )
-            for _ in range(copies):
-                yield key, value
+        """Rows with diff +1, together with the few others; the server sorts and groups nothing."""
+        for pair in plain:
+            if pair in sums:
+                sums[pair] += 1
+            else:
+                yield pair
+        yield from _expand(collection, ((key, value, total) for (key, value), total in sums.items()))
+
+    def _summed_by_server(self, collection: str, place: Place, as_of: int) -> Iterator[tuple[bytes, bytes]]:
+        return _expand(collection, self._stream(self._heap.rows_summed, [place.collection_id, as_of]))
 
     def _stream(self, query: bytes, parameters: Sequence[Any]) -> Iterator[Any]:
         """Declare a cursor now, and fetch from it as the caller goes on."""
         name = b"rows_%d" % next(self._names)
-        self.execute(b"DECLARE " + name + b" NO SCROLL CURSOR FOR " + query, parameters)
-        return self._fetch(name)
+        self._appender.flush()
+        with self._connection.pipeline():
+            self._connection.execute(b"DECLARE " + name + b" NO SCROLL CURSOR FOR " + query, parameters)
+            first = self._fetch(name, _FETCH_ROWS_FIRST).fetchall()
+        return self._fetch_rest(name, first)
 
-    def _fetch(self, name: bytes) -> Iterator[Any]:
+    def _fetch(self, name: bytes, rows: int) -> psycopg.Cursor[Any]:
+        query = b"FETCH FORWARD %d FROM " % rows + name
+        return self._connection.cursor(binary=True).execute(query, (), prepare=False)
+
+    def _fetch_rest(self, name: bytes, batch: list[Any]) -> Iterator[Any]:
         wanted = _FETCH_ROWS_FIRST
         while True:
-            batch = self.execute(b"FETCH FORWARD %d FROM " % wanted + name, binary=True).fetchall()
             yield from batch
             if len(batch) < wanted:
                 return
             size_bytes = sum(len(row[0]) + len(row[1]) for row in batch)
             fitting = _FETCH_BYTES * len(batch) // max(size_bytes, 1)
             wanted = max(1, min(fitting, wanted * 8, _FETCH_ROWS_MAX))
+            self._appender.flush()
+            batch = self._fetch(name, wanted).fetchall()
+
+
+def _expand(collection: str, stream: Iterable[tuple[bytes, bytes, int]]) -> Iterator[tuple[bytes, bytes]]:
+    """Each row as often as its diffs sum to."""
+    for key, value, copies in stream:
+        if copies < 0:
+            raise CorruptData(
+                f"{collection} holds a row that was retracted more often than added", collection=collection
+            )
+        for _ in range(copies):
+            yield key, value
