@@ -17,6 +17,8 @@ from hermit.service.catalog import Catalog
 from hermit.service.clock import HybridTimestamp
 from hermit.service.commands.base import CatalogCommand
 from hermit.service.entries import UpdateEntry
+from hermit.service.errors import CommandFailed
+from hermit.service.log import Appendable
 from hermit.service.update import Origin, VersionedUpdate
 
 
@@ -35,48 +37,63 @@ R = TypeVar("R", bound=Asked)
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[R]):
-    """What becomes of one request: an update, an error, or neither when there was nothing to do."""
+    """What becomes of one request: an update, an error, or neither when there was nothing to do.
+
+    `catalog` is what it leads to, or what it was compared with.
+    """
 
     request: R
-    version: int
+    catalog: Catalog
     update: VersionedUpdate | None = None
+    data: bytes = b""
     error: HermitError | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Plan(Generic[R]):
-    """What to append on top of one version, and the catalogs that this gives."""
+    """What to append on top of one version."""
 
-    base: Catalog
     outcomes: tuple[Outcome[R], ...]
-    catalogs: tuple[Catalog, ...]
 
     @property
-    def updates(self) -> list[VersionedUpdate]:
-        """The updates, in the order of their versions."""
-        return [outcome.update for outcome in self.outcomes if outcome.update is not None]
+    def appends(self) -> list[Appendable]:
+        """The updates and their bytes, in the order of their versions."""
+        return [Appendable(each.update, each.data) for each in self.outcomes if each.update is not None]
 
 
-def plan(base: Catalog, requests: Iterable[R], now: Callable[[], HybridTimestamp]) -> Plan[R]:
+def plan(
+    base: Catalog,
+    requests: Iterable[R],
+    now: Callable[[], HybridTimestamp],
+    encode: Callable[[VersionedUpdate], bytes],
+) -> Plan[R]:
     """Work out what becomes of each request. `now` must give timestamps after the base's."""
     tip = base
     outcomes: list[Outcome[R]] = []
-    catalogs: list[Catalog] = []
     for request in requests:
         time = now()
         try:
             entries, catalog = expand(tip, request.commands, time)
-        except HermitError as error:
-            outcomes.append(Outcome(request, tip.version, error=error))
+            if not entries:
+                outcomes.append(Outcome(request, tip))
+                continue
+            update = VersionedUpdate(tip.version + 1, time, entries, request.origin)
+            data = encode(update)
+        except Exception as error:
+            # Whatever is wrong with this request must not become the trouble of the others.
+            outcomes.append(Outcome(request, tip, error=_refusal(error)))
             continue
-        if not entries:
-            outcomes.append(Outcome(request, tip.version))
-            continue
-        tip = catalog.at(tip.version + 1, time)
-        catalogs.append(tip)
-        update = VersionedUpdate(tip.version, time, entries, request.origin)
-        outcomes.append(Outcome(request, tip.version, update))
-    return Plan(base, tuple(outcomes), tuple(catalogs))
+        tip = catalog.at(update.version, time)
+        outcomes.append(Outcome(request, tip, update, data))
+    return Plan(tuple(outcomes))
+
+
+def _refusal(error: Exception) -> HermitError:
+    if isinstance(error, HermitError):
+        return error
+    refusal = CommandFailed(f"a command failed: {type(error).__name__}: {error}")
+    refusal.__cause__ = error
+    return refusal
 
 
 def expand(

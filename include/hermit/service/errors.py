@@ -59,6 +59,12 @@ class ColumnChangeRefused(CommandRefused):
     """A column cannot be changed like this: rows that are stored might not fit."""
 
 
+class CommandFailed(CommandRefused):
+    """A command could not be worked out at all."""
+
+    hint = "this is a bug in the command; nothing was written"
+
+
 class UpdateTooLarge(CommandRefused):
     """The entries of one version do not fit one row of the store."""
 
@@ -93,6 +99,19 @@ class Stopped(ServiceError):
     """The node was stopped."""
 
     hint = "start it again"
+
+
+class AppliedHereOnly(ServiceError):
+    """A command is in the log and was applied here, but this node ended before all others must have it."""
+
+    hint = "do not execute the command again; wait for the version on the node that you ask next"
+    version: int
+
+
+class NodeFailed(ServiceError):
+    """What was not foreseen happened while the log was followed. What is in memory stays readable."""
+
+    hint = "this is a bug in hermit; start the node again"
 
 
 # Versions

@@ -97,6 +97,9 @@ class Listeners:
         self._lock = threading.Lock()
         self.failures = 0
 
+    def __bool__(self) -> bool:
+        return bool(self._subscriptions)
+
     def subscribe(self, listener: Listener, types: Collection[EventType] | None = None) -> EventSubscription:
         """Tell the listener of these types of events, or of all."""
         subscription = EventSubscription(self, listener, None if types is None else frozenset(types))

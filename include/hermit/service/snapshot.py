@@ -36,6 +36,7 @@ from hermit.service.wire.io import Input, Output
 from hermit.service.wire.registry import SerializerRegistry
 
 PART_BYTES_MAX = 1024 * 1024
+_USERS_LISTED_MAX = 16
 
 
 class Record(NamedTuple):
@@ -254,7 +255,7 @@ def _with_sections(catalog: Catalog, sections: Sequence[Section], registry: Seri
     if not sections:
         return catalog
     homes = {id_: catalog.homes[id_] for id_ in catalog.homes}
-    users: dict[int, Any] = dict(catalog.users.items())
+    users: dict[int, Any] = {id_: list(found) for id_, found in catalog.users.items()}
     grouped = itertools.groupby(sections, key=lambda section: (section.schema_id, section.type))
     schemas = catalog.schemas
     for (schema_id, type_), group in grouped:
@@ -269,6 +270,10 @@ def _with_sections(catalog: Catalog, sections: Sequence[Section], registry: Seri
         )
         homes.update(dict.fromkeys(section.ids, Home(type_, schema_id)))
         _add_users(users, section)
+    for id_, found in users.items():
+        # A short list is turned into a map when somebody changes it; a long one now, once.
+        if isinstance(found, list) and len(found) > _USERS_LISTED_MAX:
+            users[id_] = PersistentMap(dict.fromkeys(found))
     return replace(catalog, schemas=schemas, homes=PersistentMap(homes), users=PersistentMap(users))
 
 
@@ -296,7 +301,7 @@ def _merged(sections: Sequence[Section]) -> Section:
 
 
 def _add_users(users: dict[int, Any], section: Section) -> None:
-    """Note who refers to whom. Plain lists are enough until somebody changes them."""
+    """Note who refers to whom, as plain lists."""
     owners: Iterable[int] = section.ids
     if len(section.references) != len(section.ids) or set(section.reference_counts) != {1}:
         owners = itertools.chain.from_iterable(

@@ -11,8 +11,9 @@ says why, before anything is made of it.
 
 from __future__ import annotations
 
+import json
 import struct
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from hermit.errors import InvariantViolation
 from hermit.service.errors import MalformedBytes, Truncated, UnsupportedProtocol
@@ -53,6 +54,20 @@ class UpdateLogMarshaller:
         except (ValueError, OverflowError, struct.error, InvariantViolation) as error:
             raise MalformedBytes(f"the bytes make no object: {error}", position=inp.position) from error
         inp.finish()
+        return found
+
+    def marshal_facts(self, value: Any) -> bytes:
+        """The bytes of a small JSON document, as the keys about the nodes hold it."""
+        return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+
+    def unmarshal_facts(self, data: bytes) -> dict[str, Any]:
+        """The JSON object in these bytes."""
+        try:
+            found = json.loads(data)
+        except ValueError as error:
+            raise MalformedBytes("the bytes are no JSON") from error
+        if not isinstance(found, dict):
+            raise MalformedBytes(f"the bytes hold a {type(found).__name__}, not an object")
         return found
 
     def marshal_number(self, value: int) -> bytes:
