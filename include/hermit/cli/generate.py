@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 app = typer.Typer(add_completion=False)
+_OBJECTS = 1_000
 
 
 @app.command()
 def generate(
-    objects: Annotated[int, typer.Option(min=1, help="About how many objects.")] = 1_000,
+    objects: Annotated[
+        int | None, typer.Option(min=1, help="About how many objects; by default 1,000.")
+    ] = None,
     format_version: Annotated[int | None, typer.Option(help="By default the current one.")] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same catalog.")] = 1,
     like: Annotated[Path | None, typer.Option(help="Sizes, as `status --json` prints them.")] = None,
@@ -34,10 +37,24 @@ def generate(
         raise InvalidInput(
             f"there is no format version {version}", hint=f"choose {MIN_STASH_VERSION} to {STASH_VERSION}"
         )
-    sizes = json.loads(like.read_text()) if like else None
+    sizes = _read_sizes(like) if like else None
+    if objects is None and sizes is None:
+        objects = _OBJECTS
     settings = settings_module.load(organization_id)
     settings_module.ensure_home(settings.home)
     with settings_module.running_stores(settings):
         stores = connect(settings.stash_url, settings.shards, settings.organization_id)
         count = load_rows(stores, rows(objects, seed, version, like=sizes))
     typer.echo(f"wrote {count:,} rows of format version {version} to the stash of {settings.organization_id}")
+
+
+def _read_sizes(path: Path) -> dict[str, Any]:
+    from hermit.errors import InvalidInput
+
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"{path} holds no metrics: {error}") from error
+    if not isinstance(found, dict):
+        raise InvalidInput(f"{path} holds no metrics", hint="give what `hermit status --json` prints")
+    return found

@@ -28,7 +28,10 @@ def test(
     settings = settings_module.load()
     settings_module.ensure_home(settings.home)
     spark.jars(settings.home)
-    failed = [name for name, command in _checks(settings) if not _passes(settings, name, command)]
+    if not _passes(settings, "formats", [sys.executable, "-m", "hermit.cli", "formats", "check"]):
+        # Nothing that was tested on formats by mistake would mean anything.
+        raise typer.Exit(1)
+    failed = [name for name, command in _checks() if not _passes(settings, name, command)]
     arguments = list(context.args)
     if quick:
         arguments += ["-m", "not slow"]
@@ -57,11 +60,10 @@ def run_pytest(settings: Settings, arguments: list[str], *, to_stderr: bool = Fa
     )
 
 
-def _checks(settings: Settings) -> list[tuple[str, list[str]]]:
+def _checks() -> list[tuple[str, list[str]]]:
     tools = Path(sys.executable).parent
     code = ["include", "plugins", "dags", "spark_jobs", "tests"]
     return [
-        ("formats", [sys.executable, "-m", "hermit.cli", "formats", "check"]),
         ("ruff", [str(tools / "ruff"), "check", *code]),
         ("format", [str(tools / "ruff"), "format", "--check", *code]),
         ("mypy", [str(tools / "mypy"), "include/hermit"]),
