@@ -11,6 +11,7 @@ import pytest
 
 from hermit.persist import PersistClient
 from hermit.persist.storage import memory
+from tests.persist.processes import Nursery
 from tests.persist.s3_server import S3Server
 
 
@@ -27,6 +28,14 @@ def s3() -> Iterator[S3Server]:
         else:
             os.environ[name] = value
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[Nursery]:
+    """Starts processes that tests race or kill."""
+    found = Nursery()
+    yield found
+    found.stop()
 
 
 @pytest.fixture(params=["local", "memory", "s3"])

@@ -35,6 +35,7 @@ COMMANDS: dict[str, _Entry] = {
     "debug": _Entry("hermit.cli.debug", "Look into a catalog, and mend it by hand (alias: catalog-debug)."),
     "catalog-debug": _Entry("hermit.cli.debug", "The same as debug."),
     "shadow": _Entry("hermit.cli.shadow", "Rehearse a move: the same traffic on both stores, compared."),
+    "persist": _Entry("hermit.cli.persist", "Verify, compact, vacuum and unlock a persist location."),
     "formats": _Entry("hermit.cli.formats", "Freeze and check the formats of stored objects."),
     "emergency-stash": _Entry("hermit.cli.emergency_stash", "Make the stash the truth when persist is lost."),
     "test": _Entry("hermit.cli.test", "Run all checks and tests."),

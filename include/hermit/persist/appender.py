@@ -17,6 +17,8 @@ from hermit.errors import HermitError, Unavailable
 from hermit.persist import check
 from hermit.persist.commit import Commit, DataFile
 from hermit.persist.errors import CommitConflict, PersistError
+from hermit.persist.failpoints import fail_point
+from hermit.persist.pins import pin
 from hermit.persist.state import State
 from hermit.persist.storage.abc import Blob
 from hermit.persist.table import HISTORY_MIN_S, Table
@@ -69,8 +71,16 @@ class Appender:
     def append(self, append: Append) -> State:
         """One durable commit, or an error and nothing."""
         state = self._first_state(append)
+        encoded = _encode(append.updates)
+        with pin(self._table.storage.location, encoded):
+            return self._put_and_commit(state, append, encoded)
+
+    def _put_and_commit(self, state: State, append: Append, encoded: Mapping[DataFile, bytes]) -> State:
         started_s = time.monotonic()
-        written = self._write(append.updates)
+        written = list(encoded)
+        if encoded:
+            self._blob.put({file.path: data for file, data in encoded.items()})
+        fail_point("append.files")
         try:
             for _ in range(_ATTEMPTS_MAX):
                 if time.monotonic() - started_s > HISTORY_MIN_S / 2:
@@ -115,24 +125,17 @@ class Appender:
         append.check(state)
         return state
 
-    def _write(self, updates: Mapping[str, Sequence[Record]]) -> list[DataFile]:
-        from hermit.persist import files
-
-        batch = files.new_batch()
-        written: dict[str, bytes] = {}
-        described: list[DataFile] = []
-        for name, records in updates.items():
-            consolidated = files.consolidate_records(records)
-            if consolidated:
-                file, data = files.encode(batch, name, consolidated)
-                described.append(file)
-                written[file.path] = data
-        if written:
-            self._blob.put(written)
-        return described
-
     def _discard(self, written: Sequence[DataFile]) -> None:
         """Delete files that no commit names. Left behind, they would only take space until a vacuum."""
         for file in written:
             with suppress(OSError, HermitError):
                 self._blob.delete(file.path)
+
+
+def _encode(updates: Mapping[str, Sequence[Record]]) -> dict[DataFile, bytes]:
+    """The data files of these records, one for each collection that has any left after consolidation."""
+    from hermit.persist import files
+
+    batch = files.new_batch()
+    consolidated = {name: files.consolidate_records(records) for name, records in updates.items()}
+    return dict(files.encode(batch, name, records) for name, records in consolidated.items() if records)

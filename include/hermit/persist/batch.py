@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import xxhash
 
 from hermit.errors import InvalidInput
-from hermit.persist import files
+from hermit.persist import arrays, files
 from hermit.persist.commit import DataFile, StagedFile
 from hermit.persist.frontier import time_to_long
 from hermit.persist.state import check_name
@@ -140,8 +140,8 @@ class _PartFile:
     def write(self, batch: pa.RecordBatch) -> None:
         rows = batch.num_rows
         constants = [
-            pa.repeat(pa.scalar(time_to_long(self._time), pa.int64()), rows),
-            pa.repeat(pa.scalar(1, pa.int64()), rows),
+            arrays.repeated(time_to_long(self._time), pa.int64(), rows),
+            arrays.repeated(1, pa.int64(), rows),
         ]
         columns = [batch.column("key").cast(pa.binary()), batch.column("value").cast(pa.binary())]
         self._writer.write_batch(pa.RecordBatch.from_arrays([*columns, *constants], schema=files.SCHEMA))

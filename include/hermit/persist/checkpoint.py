@@ -13,54 +13,21 @@ days. Vacuum, which is ours alone, learns from the log which files older readers
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hermit.persist import arrays
 from hermit.persist import commit as commits
 from hermit.persist.commit import DataFile, checksum
 from hermit.persist.errors import corrupt
+from hermit.persist.failpoints import fail_point
 from hermit.persist.frontier import Frontier, frontier_from_long, frontier_to_long
 from hermit.persist.state import State
 from hermit.persist.storage.abc import Storage
 
 POINTER = "_delta_log/_last_checkpoint"
-
-_STRINGS = pa.map_(pa.string(), pa.string())
-_SCHEMA = pa.schema(
-    [
-        ("txn", pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())])),
-        (
-            "add",
-            pa.struct(
-                [
-                    ("path", pa.string()),
-                    ("partitionValues", _STRINGS),
-                    ("size", pa.int64()),
-                    ("modificationTime", pa.int64()),
-                    ("dataChange", pa.bool_()),
-                    ("stats", pa.string()),
-                ]
-            ),
-        ),
-        (
-            "metaData",
-            pa.struct(
-                [
-                    ("id", pa.string()),
-                    ("format", pa.struct([("provider", pa.string()), ("options", _STRINGS)])),
-                    ("schemaString", pa.string()),
-                    ("partitionColumns", pa.list_(pa.string())),
-                    ("createdTime", pa.int64()),
-                    ("configuration", _STRINGS),
-                ]
-            ),
-        ),
-        ("protocol", pa.struct([("minReaderVersion", pa.int32()), ("minWriterVersion", pa.int32())])),
-    ]
-)
 
 
 def checkpoint_key(version: int) -> str:
@@ -70,16 +37,16 @@ def checkpoint_key(version: int) -> str:
 
 def write(storage: Storage, state: State) -> bool:
     """Write the checkpoint of a state. False if another one is there with other bytes."""
-    actions = list(_actions(state))
+    table = _table(state)
     sink = pa.BufferOutputStream()
-    pq.write_table(
-        pa.Table.from_pylist(actions, _SCHEMA), sink, compression="snappy", write_page_checksum=True
-    )
+    pq.write_table(table, sink, compression="snappy", write_page_checksum=True)
     data = sink.getvalue().to_pybytes()
     key = checkpoint_key(state.version)
     if not storage.blob.put_if_absent(key, data) and storage.blob.get(key) != data:
         return False
-    storage.blob.replace(POINTER, _pointer(state, data, len(actions)))
+    fail_point("checkpoint.file")
+    storage.blob.replace(POINTER, _pointer(state, data, table.num_rows))
+    fail_point("checkpoint.pointer")
     return True
 
 
@@ -151,18 +118,72 @@ def _parse(location: str, key: str, pointer: dict[str, Any], data: bytes) -> Sta
     )
 
 
-def _actions(state: State) -> Iterator[dict[str, Any]]:
-    """The actions of a state in an order that depends on nothing else."""
-    yield {"protocol": commits.protocol_action()}
-    yield {"metaData": commits.metadata_action(state.table_id, state.created_ms)}
-    yield {"txn": {"appId": commits.ENCODING, "version": state.encoding, "lastUpdated": state.created_ms}}
+def _table(state: State) -> pa.Table:
+    """Delta's table of actions, in an order that depends on nothing but the state. One kind in each row."""
+    columns = {
+        "protocol": _protocol(),
+        "metaData": _metadata(state),
+        "txn": _transactions(state),
+        "add": _adds(state),
+    }
+    total = sum(len(rows) for rows in columns.values())
+    before = 0
+    for name, rows in columns.items():
+        after = total - before - len(rows)
+        columns[name] = pa.concat_arrays([pa.nulls(before, rows.type), rows, pa.nulls(after, rows.type)])
+        before = total - after
+    return pa.table(list(columns.values()), names=list(columns))
+
+
+def _struct(**fields: pa.Array) -> pa.Array:
+    return pa.StructArray.from_arrays(list(fields.values()), names=list(fields))
+
+
+def _protocol() -> pa.Array:
+    fields = commits.protocol_action()
+    return _struct(**{name: arrays.repeated(version, pa.int32(), 1) for name, version in fields.items()})
+
+
+def _metadata(state: State) -> pa.Array:
+    fields = commits.metadata_action(state.table_id, state.created_ms)
+    columns = arrays.strings(fields["partitionColumns"])
+    offsets = pa.concat_arrays([arrays.repeated(at, pa.int32(), 1) for at in (0, len(columns))])
+    return _struct(
+        id=arrays.strings([fields["id"]]),
+        format=_struct(
+            provider=arrays.strings([fields["format"]["provider"]]),
+            options=arrays.maps([fields["format"]["options"]]),
+        ),
+        schemaString=arrays.strings([fields["schemaString"]]),
+        partitionColumns=pa.ListArray.from_arrays(offsets, columns),
+        createdTime=arrays.longs([fields["createdTime"]]),
+        configuration=arrays.maps([fields["configuration"]]),
+    )
+
+
+def _transactions(state: State) -> pa.Array:
+    moved = {commits.ENCODING: state.encoding}
     for name, frontier in sorted(state.frontiers.items()):
         for kind, bound in (("since", frontier.since), ("upper", frontier.upper)):
             if bound:
-                stored = frontier_to_long(bound)
-                yield {"txn": {"appId": f"{name}/{kind}", "version": stored, "lastUpdated": state.created_ms}}
-    for _, file in sorted(state.live.items()):
-        yield {"add": commits.add_action(file, state.created_ms, False)}
+                moved[f"{name}/{kind}"] = frontier_to_long(bound)
+    return _struct(
+        appId=arrays.strings(moved),
+        version=arrays.longs(moved.values()),
+        lastUpdated=arrays.repeated(state.created_ms, pa.int64(), len(moved)),
+    )
+
+
+def _adds(state: State) -> pa.Array:
+    files = [file for _, file in sorted(state.live.items())]
+    return _struct(
+        path=arrays.strings(file.path for file in files),
+        partitionValues=arrays.maps([{"collection": file.collection} for file in files]),
+        size=arrays.longs(file.bytes for file in files),
+        modificationTime=arrays.repeated(state.created_ms, pa.int64(), len(files)),
+        dataChange=arrays.repeated(False, pa.bool_(), len(files)),
+        stats=arrays.strings(file.stats() for file in files),
+    )
 
 
 def _dump(fields: dict[str, Any]) -> bytes:

@@ -95,15 +95,22 @@ class PersistClient:
         mode: Literal["rw", "ro"] = "rw",
         storage_options: dict[str, str] | None = None,
         storage: Storage | None = None,
+        wipe_on_version_change: bool = False,
         **options: Any,
     ) -> PersistClient:
-        """Open a location. Writes nothing, whatever the mode. Options, all with good defaults:
+        """Open a location. Writes nothing, whatever the mode, unless `wipe_on_version_change` is given and
+        the location is in an encoding that this release does not know. Options, all with good defaults:
 
         `cache_bytes` of data files kept in memory; `retry`, a `RetryPolicy`; `maintain`, whether commits of
         this client write checkpoints and merge small files now and then; `reentrance_id`, under which the
         first write handle takes the write lock (by default a random one); `now_ms`, the clock.
         """
-        return cls(storage or open_storage(location, storage_options), mode=mode, **options)
+        storage = storage or open_storage(location, storage_options)
+        if wipe_on_version_change and mode == "rw":
+            from hermit.persist.wipe import wipe_if_unknown
+
+            wipe_if_unknown(storage)
+        return cls(storage, mode=mode, **options)
 
     # State
 
@@ -320,11 +327,13 @@ class PersistClient:
         """The same as record batches with the columns collection (dictionary), key, value, diff."""
         import pyarrow as pa
 
+        from hermit.persist.arrays import repeated, strings
+
         self._slot.check()
         for name, table in self._reader.tables(names, as_of):
-            label = pa.array([name], pa.string())
+            label = strings([name])
             for batch in table.to_batches():
-                tag = pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), len(batch)), label)
+                tag = pa.DictionaryArray.from_arrays(repeated(0, pa.int32(), len(batch)), label)
                 yield pa.RecordBatch.from_arrays(
                     [tag, *batch.columns], names=["collection", *batch.schema.names]
                 )

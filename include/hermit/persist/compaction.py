@@ -10,16 +10,20 @@ inputs never change, and its commit is tried again at newer versions as long as 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hermit.persist import files
+from hermit.persist import arrays, files
 from hermit.persist.appender import Appender
 from hermit.persist.commit import DataFile
-from hermit.persist.reader import Reader, pin
+from hermit.persist.failpoints import fail_point
+from hermit.persist.frontier import TIME_MAX
+from hermit.persist.pins import pin
+from hermit.persist.reader import Reader
+from hermit.persist.snapshot import SMALL_ROWS
 from hermit.persist.state import State
 from hermit.persist.storage.abc import Blob
 
@@ -74,8 +78,10 @@ def _has_history(file: DataFile, since: int) -> bool:
 
 def fold(table: pa.Table, since: int) -> tuple[pa.Table, pa.Table]:
     """Updates summed up: those that `since` has passed, all at `since`, and the later ones."""
+    if table.num_rows <= SMALL_ROWS:
+        return _fold_small(table, since)
     times = table["time"].combine_chunks().view(pa.uint64())
-    bound = pa.scalar(min(since, (1 << 64) - 1), pa.uint64())
+    bound = arrays.time_scalar(min(since, TIME_MAX))
     times = pc.max_element_wise(times, bound)
     table = pa.table({"key": table["key"], "value": table["value"], "time": times, "diff": table["diff"]})
     sums = table.group_by(["key", "value", "time"], use_threads=False).aggregate([("diff", "sum")])
@@ -84,6 +90,14 @@ def fold(table: pa.Table, since: int) -> tuple[pa.Table, pa.Table]:
     sums = sums.sort_by([("key", "ascending"), ("value", "ascending"), ("time", "ascending")])
     past = pc.less_equal(sums["time"], bound)
     return _stored(sums.filter(past)), _stored(sums.filter(pc.invert(past)))
+
+
+def _fold_small(table: pa.Table, since: int) -> tuple[pa.Table, pa.Table]:
+    """The same without Arrow's query engine, which takes longer to load than this takes to run."""
+    moved = ((key, value, max(time, since), diff) for key, value, time, diff in files.records_of(table))
+    records = files.consolidate_records(moved)
+    past = files.table_of([record for record in records if record[2] <= since])
+    return past, files.table_of([record for record in records if record[2] > since])
 
 
 def _stored(table: pa.Table) -> pa.Table:
@@ -103,25 +117,21 @@ class Compactor:
         """All merges in one commit; None if there was nothing to do or somebody else did it."""
         if not merges:
             return None
-        outputs: list[DataFile] = []
-        with pin(location, (file for merge in merges for file in merge.inputs)):
-            for merge in merges:
-                outputs += self._merge(merge)
-        return self._appender.replace_files([file for merge in merges for file in merge.inputs], outputs)
+        inputs = [file for merge in merges for file in merge.inputs]
+        with pin(location, inputs):
+            written = {file: data for merge in merges for file, data in self._merge(merge)}
+        with pin(location, written):
+            if written:
+                self._blob.put({file.path: data for file, data in written.items()})
+            fail_point("compaction.files")
+            return self._appender.replace_files(inputs, list(written))
 
-    def _merge(self, merge: Merge) -> list[DataFile]:
+    def _merge(self, merge: Merge) -> Iterator[tuple[DataFile, bytes]]:
         tables = [self._reader.load(file) for file in merge.inputs]
-        outputs: list[DataFile] = []
-        written: dict[str, bytes] = {}
         for table in fold(pa.concat_tables(tables), merge.since):
             batch = files.new_batch()
             for part in _split(table, sum(file.bytes for file in merge.inputs)):
-                file, data = files.encode_table(f"data/{batch}", merge.collection, part)
-                outputs.append(file)
-                written[file.path] = data
-        if written:
-            self._blob.put(written)
-        return outputs
+                yield files.encode_table(f"data/{batch}", merge.collection, part)
 
 
 def _split(table: pa.Table, bytes_estimate: int) -> list[pa.Table]:

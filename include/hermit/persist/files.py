@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hermit.errors import InvalidInput
+from hermit.persist import arrays
 from hermit.persist.commit import DataFile, checksum
 from hermit.persist.errors import corrupt
 from hermit.persist.frontier import DIFF_MAX, DIFF_MIN, time_from_long, time_to_long
@@ -65,20 +66,23 @@ def consolidate_records(records: Iterable[Record]) -> list[Record]:
 
 def encode(batch: str, collection: str, records: Sequence[Record]) -> tuple[DataFile, bytes]:
     """The Parquet file of these records, which must be consolidated and not empty."""
-    times = [time for _, _, time, _ in records]
     diffs = [diff for _, _, _, diff in records]
     if not DIFF_MIN <= min(diffs) <= max(diffs) <= DIFF_MAX:
         raise InvalidInput(f"a diff of collection {collection} does not fit into 64 bits")
-    table = pa.table(
+    return encode_table(f"data/{batch}", collection, table_of(records))
+
+
+def table_of(records: Sequence[Record]) -> pa.Table:
+    """Records as a table in `SCHEMA`."""
+    return pa.table(
         [
-            pa.array([key for key, _, _, _ in records], pa.binary()),
-            pa.array([value for _, value, _, _ in records], pa.binary()),
-            pa.array([time_to_long(time) for time in times], pa.int64()),
-            pa.array(diffs, pa.int64()),
+            arrays.binaries([key for key, _, _, _ in records]),
+            arrays.binaries([value for _, value, _, _ in records]),
+            arrays.longs(time_to_long(time) for _, _, time, _ in records),
+            arrays.longs(diff for _, _, _, diff in records),
         ],
         schema=SCHEMA,
     )
-    return encode_table(f"data/{batch}", collection, table)
 
 
 def encode_table(prefix: str, collection: str, table: pa.Table) -> tuple[DataFile, bytes]:

@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 from hermit.persist.errors import FilesVacuumed, HistoryCompacted, Stopped
 from hermit.persist.frontier import time_from_long
-from hermit.persist.reader import Reader, pin
+from hermit.persist.pins import pin
+from hermit.persist.reader import Reader
 from hermit.persist.state import State
 from hermit.persist.table import Table
 from hermit.rows import Update

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from hermit.persist.appender import Append, Appender
 from hermit.persist.errors import Locked, UpperMismatch
+from hermit.persist.failpoints import fail_point
 from hermit.persist.reader import Reader
 from hermit.persist.table import Table
 
@@ -102,4 +103,5 @@ class WriteLock:
             updates={COLLECTION: records},
         )
         self._appender.append(append)
+        fail_point("lock.taken")
         return upper + 1

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from hermit.errors import HermitError
 from hermit.persist.appender import Append, Appender
+from hermit.persist.failpoints import fail_point
 from hermit.persist.reader import Reader
 from hermit.persist.state import State
 from hermit.persist.table import Table
@@ -49,6 +50,7 @@ class Maintenance:
     def append(self, append: Append) -> State:
         """Commit, then do what is due; the state after both."""
         state = self._appender.append(append)
+        fail_point("append.committed")
         return self.after_commit(state, {*append.updates, *(file.collection for file in append.files)})
 
     def after_commit(self, state: State, names: Iterable[str]) -> State:
@@ -64,6 +66,7 @@ class Maintenance:
             return state
         if merged is None:
             return state
+        fail_point("compaction.committed")
         self._table.metrics.add("compactions")
         self._checkpoint_if_due(merged)
         return merged

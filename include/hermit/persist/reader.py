@@ -8,46 +8,20 @@ and if a file is gone all the same, the reader starts again from the latest stat
 
 from __future__ import annotations
 
-import threading
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from hermit.errors import NotInitialized
 from hermit.persist import check
 from hermit.persist.commit import DataFile
 from hermit.persist.errors import FilesVacuumed, corrupt
+from hermit.persist.pins import pin
 from hermit.persist.state import State
 from hermit.persist.storage.abc import Blob
 from hermit.persist.table import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-_pinned: dict[str, Counter[str]] = {}
-_pinned_lock = threading.Lock()
-
-
-@contextmanager
-def pin(location: str, files: Iterable[DataFile]) -> Iterator[None]:
-    """Protect files from a vacuum in this process."""
-    paths = [file.path for file in files]
-    with _pinned_lock:
-        _pinned.setdefault(location, Counter()).update(paths)
-    try:
-        yield
-    finally:
-        with _pinned_lock:
-            counts = _pinned[location]
-            counts.subtract(paths)
-            _pinned[location] = +counts
-
-
-def pinned(location: str) -> set[str]:
-    """The files that readers in this process are about to read."""
-    with _pinned_lock:
-        return set(_pinned.get(location, ()))
 
 
 class Reader:

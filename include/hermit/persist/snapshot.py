@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hermit.persist import arrays
 from hermit.persist.commit import DataFile
 
 Load = Callable[[DataFile], pa.Table]
 COLUMNS = ["key", "value", "diff"]
+SMALL_ROWS = 20_000
 
 
 def tables(files: Sequence[DataFile], as_of: int, load: Load) -> Iterator[pa.Table]:
@@ -55,29 +57,47 @@ def is_distinct(group: Sequence[DataFile]) -> bool:
 
 def consolidate(table: pa.Table) -> pa.Table:
     """Diffs summed per row, without the rows that cancel out."""
+    if table.num_rows <= SMALL_ROWS:
+        return _consolidate_small(table)
     sums = table.group_by(["key", "value"], use_threads=False).aggregate([("diff", "sum")])
     sums = sums.rename_columns(COLUMNS)
     return sums.filter(pc.not_equal(sums["diff"], 0))
+
+
+def _consolidate_small(table: pa.Table) -> pa.Table:
+    """The same without Arrow's query engine, which takes longer to load than this takes to run."""
+    sums: dict[tuple[bytes, bytes], int] = {}
+    for key, value, diff in zip(*(table[name].to_pylist() for name in COLUMNS), strict=True):
+        sums[key, value] = sums.get((key, value), 0) + diff
+    rows = [(key, value, diff) for (key, value), diff in sums.items() if diff]
+    return pa.table(
+        [
+            arrays.binaries([key for key, _, _ in rows]),
+            arrays.binaries([value for _, value, _ in rows]),
+            arrays.longs(diff for _, _, diff in rows),
+        ],
+        names=COLUMNS,
+    )
 
 
 def _until(table: pa.Table, file: DataFile, as_of: int) -> pa.Table:
     """The rows that are there at the time. Stored times are unsigned numbers in signed columns."""
     if file.time_max > as_of:
         times = table["time"].combine_chunks().view(pa.uint64())
-        table = table.filter(pc.less_equal(times, pa.scalar(as_of, pa.uint64())))
+        table = table.filter(pc.less_equal(times, arrays.time_scalar(as_of)))
     return table.select(COLUMNS)
 
 
 def of_key(table: pa.Table, key: bytes) -> pa.Table:
     """The updates of one key."""
-    return table.filter(pc.equal(table["key"], pa.scalar(key, pa.binary())))
+    return table.filter(pc.equal(table["key"], arrays.binaries([key])[0]))
 
 
 def between(table: pa.Table, lower: int, upper: int) -> pa.Table:
     """The updates with `lower <= time < upper`."""
     times = table["time"].combine_chunks().view(pa.uint64())
     wanted = pc.and_(
-        pc.greater_equal(times, pa.scalar(lower, pa.uint64())),
-        pc.less_equal(times, pa.scalar(upper - 1, pa.uint64())),
+        pc.greater_equal(times, arrays.time_scalar(lower)),
+        pc.less_equal(times, arrays.time_scalar(upper - 1)),
     )
     return table.filter(wanted)

@@ -112,6 +112,9 @@ class Table:
                 key = commit_key(state.version + 1)
                 raise corrupt(self.storage.location, key, "the file is missing, later ones exist")
             state = after
+        if state.version >= 0 and not self.storage.log.exists(state.version):
+            key = commit_key(state.version)
+            raise corrupt(self.storage.location, key, "the file is missing, a checkpoint of it exists")
         if state.version < 0 and any(True for _ in self.storage.blob.list("_delta_log")):
             raise corrupt(self.storage.location, commit_key(0), "the file is missing, and so is a checkpoint")
         return state

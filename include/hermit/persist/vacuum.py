@@ -1,7 +1,7 @@
 """Vacuum: deletes files that no contents, no reader and no writer can need any more.
 
 It makes no commit, so that it runs beside anything. A data file goes when the latest state does not name it,
-it was not removed from the contents within the retention, no reader in this process is at it, and
+it was not removed from the contents within the retention, nobody in this process is at it, and
 it is older than the retention (a younger one may belong to a commit that is on its way). A batch that
 was never named stays much longer. Log entries go oldest first, never the last checkpoint's or newer ones.
 """
@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 from hermit.errors import InvalidInput
 from hermit.persist import checkpoint
-from hermit.persist.reader import pinned
+from hermit.persist.failpoints import fail_point
+from hermit.persist.pins import pinned
 from hermit.persist.state import State
 from hermit.persist.storage.abc import Storage, commit_key
 from hermit.persist.table import HISTORY_MIN_S, Table
@@ -40,7 +41,7 @@ def vacuum(
     log_retention_s: float = LOG_RETENTION_S,
     dry_run: bool = False,
 ) -> Vacuumed:
-    """Delete what nobody needs. With a retention of 0 the caller vouches for there being no other reader."""
+    """Delete what nobody needs. With a retention of 0 the caller vouches that no other process is at work."""
     if log_retention_s < HISTORY_MIN_S:
         raise InvalidInput(f"log entries are kept for at least {HISTORY_MIN_S:.0f} s")
     storage = table.storage
@@ -59,6 +60,7 @@ def vacuum(
     if not dry_run:
         for key in done.files:
             storage.blob.delete(key)
+            fail_point("vacuum.file")
         done.log_entries = clean_log(storage, now_ms - int(log_retention_s * 1000))
     return done
 
@@ -90,4 +92,5 @@ def clean_log(storage: Storage, cutoff_ms: int) -> int:
         else:
             storage.blob.delete(info.key)
         deleted += 1
+        fail_point("vacuum.log")
     return deleted

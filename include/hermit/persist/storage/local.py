@@ -17,6 +17,7 @@ from pathlib import Path
 from hermit.persist import commit as commits
 from hermit.persist.commit import Commit
 from hermit.persist.errors import SyncFailed, corrupt
+from hermit.persist.failpoints import fail_point
 from hermit.persist.storage.abc import BlobInfo, Storage, StoredCommit, commit_key
 from hermit.persist.storage.disk import Disk, OsDisk
 from hermit.persist.storage.notify import wait_in_folder
@@ -109,10 +110,13 @@ class LocalBlob:
             self._files.make_folder(folder)
         for key, data in items.items():
             self._disk.write(self._files.path(key), data)
+        fail_point("blob.written")
         for key in items:
             self._files.sync(self._files.path(key))
+        fail_point("blob.synced")
         for folder in folders:
             self._files.sync_folder(self._files.path(folder))
+        fail_point("blob.named")
 
     def put_if_absent(self, key: str, data: bytes) -> bool:
         folder = key.rpartition("/")[0]
@@ -201,13 +205,16 @@ class LocalLog:
         data, checksum = commits.render(commit, version)
         self._files.make_folder("_delta_log")
         source = self._files.write_temporary(data)
+        fail_point("log.written")
         try:
             won = self._disk.link(source, self._files.path(commit_key(version)))
         finally:
             self._disk.unlink(source)
         if not won:
             return None
+        fail_point("log.linked")
         self.sync()
+        fail_point("log.synced")
         # Old entries are deleted oldest first. If the one before ours is gone, a long pause let us put
         # ours behind the present: it counts for nobody.
         if version and not self.exists(version - 1):
@@ -223,7 +230,9 @@ class LocalLog:
         return wait_in_folder(folder, lambda: self.exists(version), timeout_s)
 
     def delete(self, version: int) -> None:
+        """Synced at once: after a power cut no later entry may be missing while an earlier one is there."""
         self._disk.unlink(self._files.path(commit_key(version)))
+        self.sync()
 
 
 def local_storage(location: str | Path, disk: Disk | None = None) -> Storage:
