@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -80,6 +81,8 @@ def _child(request: dict[str, Any]) -> None:
         os.environ.update(request["environment"])
         globals()[request["start"]](*request["args"])
         code = 0
+    except BaseException:
+        traceback.print_exc()
     finally:
         os._exit(code)
 

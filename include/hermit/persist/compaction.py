@@ -67,13 +67,18 @@ def plan_all(state: State, names: Iterable[str]) -> list[Merge]:
     merges = []
     for name in names:
         inputs = tuple(state.files([name]))
-        if len(inputs) > 1 or any(_has_history(file, state.since(name)) for file in inputs):
+        if not _is_folded(inputs, state.since(name)):
             merges.append(Merge(name, state.since(name), inputs))
     return merges
 
 
-def _has_history(file: DataFile, since: int) -> bool:
-    return file.time_min < min(file.time_max, since)
+def _is_folded(inputs: Sequence[DataFile], since: int) -> bool:
+    """Whether there is one batch of one time up to `since`, at most, and one of later times."""
+    past = [file for file in inputs if file.time_max <= since]
+    later = [file for file in inputs if file.time_min > since]
+    times = {file.time_min for file in past} | {file.time_max for file in past}
+    batches = [len({file.batch for file in group}) for group in (past, later)]
+    return len(past) + len(later) == len(inputs) and len(times) <= 1 and max(batches) <= 1
 
 
 def fold(table: pa.Table, since: int) -> tuple[pa.Table, pa.Table]:

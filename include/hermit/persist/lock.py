@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+from contextlib import suppress
 from dataclasses import dataclass
 
 from hermit.persist.appender import Append, Appender
@@ -76,10 +77,8 @@ class WriteLock:
                     holder=str(current),
                     reentrance_id=current.reentrance_id,
                 )
-            try:
+            with suppress(UpperMismatch):  # somebody else was quicker: look who
                 return self._replace(current, mine, upper)
-            except UpperMismatch:
-                continue  # somebody else was quicker: look who
 
     def release(self, upper: int) -> None:
         """Give the lock back, if it is still held since that upper."""
@@ -89,10 +88,13 @@ class WriteLock:
 
     def force(self) -> Holder | None:
         """Break the lock, whoever holds it; who did."""
-        current, upper = self.holder()
-        if current is not None:
-            self._replace(current, None, upper)
-        return current
+        while True:
+            current, upper = self.holder()
+            if current is None:
+                return None
+            with suppress(UpperMismatch):  # it changed hands just now: look again
+                self._replace(current, None, upper)
+                return current
 
     def _replace(self, old: Holder | None, new: Holder | None, upper: int) -> int:
         records = [(_KEY, holder.encode(), upper, diff) for holder, diff in ((old, -1), (new, 1)) if holder]

@@ -15,6 +15,7 @@ Invariants that everything above rests on:
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 import uuid
@@ -38,7 +39,7 @@ class Table:
         self.storage = storage
         self.metrics = metrics or Metrics()
         self._state = State()
-        self._confirmed_s = 0.0
+        self._confirmed_s = -math.inf
         self._lock = threading.RLock()
 
     @property
@@ -73,6 +74,7 @@ class Table:
         checksum = self.storage.log.append(version, commit)
         if checksum is None:
             self.metrics.add("commit_conflicts")
+            self._confirmed_s = -math.inf  # perhaps not somebody else's commit but our own lateness
             raise CommitConflict(
                 f"version {version} of {self.storage.location} was committed by somebody else",
                 expected=state.version,
@@ -116,7 +118,10 @@ class Table:
             key = commit_key(state.version)
             raise corrupt(self.storage.location, key, "the file is missing, a checkpoint of it exists")
         if state.version < 0 and any(True for _ in self.storage.blob.list("_delta_log")):
-            raise corrupt(self.storage.location, commit_key(0), "the file is missing, and so is a checkpoint")
+            state = self._catch_up(state)  # somebody may have created the location just now
+            if state.version < 0:
+                why = "the file is missing, and so is a checkpoint"
+                raise corrupt(self.storage.location, commit_key(0), why)
         return state
 
     def _catch_up(self, state: State) -> State:
