@@ -14,6 +14,7 @@ from hermit.persist import PersistClient, State, compaction
 from hermit.persist.batch import BatchWriter, list_staged
 from hermit.persist.commit import DataFile
 from hermit.persist.errors import FilesVacuumed, UpperMismatch
+from hermit.persist.files import records_of, table_of
 from hermit.persist.storage.local import local_storage
 from hermit.persist.table import HISTORY_MIN_S, Table
 from hermit.persist.vacuum import LOG_RETENTION_S, vacuum
@@ -72,17 +73,19 @@ def test_folding_sums_up_history_and_keeps_later_times(tmp_path: Path) -> None:
     assert client.compact() == state  # nothing is left to do
 
 
-def test_large_merges_go_through_arrow_and_give_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    client = PersistClient.open(tmp_path / "location", maintain=False)
-    rows = [(b"%d" % (number % 700), b"v", number // 1000, (-1) ** number) for number in range(5000)]
-    client.compare_and_append({"a": rows}, expected={"a": 0}, new_upper={"a": 5}, since={"a": 2})
-    table = client._reader.load(client.files()[0])
-    small = compaction.fold(table, 2)
-    monkeypatch.setattr(compaction, "SMALL_ROWS", 0)
-    large = compaction.fold(table, 2)
-    assert [part.to_pydict() for part in small] == [part.to_pydict() for part in large]
+def test_a_fold_gives_what_summing_by_hand_gives(tmp_path: Path) -> None:
+    rows = [
+        (b"%d" % (number % 7), b"%d" % (number % 3), number % 11, (-1) ** (number % 5))
+        for number in range(500)
+    ]
+    sums: dict[tuple[bytes, bytes, int], int] = {}
+    for key, value, time, diff in rows:
+        at = (key, value, max(time, 6))
+        sums[at] = sums.get(at, 0) + diff
+    expected = [(*at, diff) for at, diff in sorted(sums.items()) if diff]
+    parts = [list(records_of(part)) for part in compaction.fold(table_of(rows), 6)]
+    assert parts[0] == [record for record in expected if record[2] <= 6]
+    assert parts[1] == [record for record in expected if record[2] > 6]
 
 
 def test_a_compaction_beside_a_writer_loses_neither(tmp_path: Path) -> None:

@@ -23,9 +23,9 @@ from hermit.persist.failpoints import fail_point
 from hermit.persist.frontier import TIME_MAX
 from hermit.persist.pins import pin
 from hermit.persist.reader import Reader
-from hermit.persist.snapshot import SMALL_ROWS
 from hermit.persist.state import State
 from hermit.persist.storage.abc import Blob
+from hermit.persist.summing import sum_rows
 
 FILES_MAX = 32  # so many files of one collection that fit together are merged
 SMALL_BYTES = 64 << 10
@@ -81,28 +81,19 @@ def _is_folded(inputs: Sequence[DataFile], since: int) -> bool:
     return len(past) + len(later) == len(inputs) and len(times) <= 1 and max(batches) <= 1
 
 
-def fold(table: pa.Table, since: int) -> tuple[pa.Table, pa.Table]:
-    """Updates summed up: those that `since` has passed, all at `since`, and the later ones."""
-    if table.num_rows <= SMALL_ROWS:
-        return _fold_small(table, since)
-    times = table["time"].combine_chunks().view(pa.uint64())
+def fold(table: pa.Table, since: int) -> list[pa.Table]:
+    """Updates summed up, in order: those that `since` has passed, all at `since`, and the later ones.
+
+    A part without rows is left out.
+    """
     bound = arrays.time_scalar(min(since, TIME_MAX))
-    times = pc.max_element_wise(times, bound)
-    table = pa.table({"key": table["key"], "value": table["value"], "time": times, "diff": table["diff"]})
-    sums = table.group_by(["key", "value", "time"], use_threads=False).aggregate([("diff", "sum")])
-    sums = sums.rename_columns(["key", "value", "time", "diff"])
-    sums = sums.filter(pc.not_equal(sums["diff"], 0))
-    sums = sums.sort_by([("key", "ascending"), ("value", "ascending"), ("time", "ascending")])
+    times = pc.max_element_wise(table["time"].combine_chunks().view(pa.uint64()), bound)
+    columns = [table["key"], table["value"], times, table["diff"]]
+    rows, sums = sum_rows(pa.table(columns, names=table.column_names), ["key", "value", "time"])
+    sums = rows.append_column("diff", sums)
     past = pc.less_equal(sums["time"], bound)
-    return _stored(sums.filter(past)), _stored(sums.filter(pc.invert(past)))
-
-
-def _fold_small(table: pa.Table, since: int) -> tuple[pa.Table, pa.Table]:
-    """The same without Arrow's query engine, which takes longer to load than this takes to run."""
-    moved = ((key, value, max(time, since), diff) for key, value, time, diff in files.records_of(table))
-    records = files.consolidate_records(moved)
-    past = files.table_of([record for record in records if record[2] <= since])
-    return past, files.table_of([record for record in records if record[2] > since])
+    parts = [sums.filter(past), sums.filter(pc.invert(past))]
+    return [_stored(part) for part in parts if part.num_rows]
 
 
 def _stored(table: pa.Table) -> pa.Table:
@@ -141,8 +132,6 @@ class Compactor:
 
 def _split(table: pa.Table, bytes_estimate: int) -> list[pa.Table]:
     """Parts of about the size that a file should have."""
-    if table.num_rows == 0:
-        return []
     parts = -(-bytes_estimate // OUTPUT_BYTES)
     step = -(-table.num_rows // max(parts, 1))
     return [table.slice(start, step) for start in range(0, table.num_rows, step)]

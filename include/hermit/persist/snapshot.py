@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 
 from hermit.persist import arrays
 from hermit.persist.commit import DataFile
+from hermit.persist.summing import sum_rows
 
 Load = Callable[[DataFile], pa.Table]
 COLUMNS = ["key", "value", "diff"]
-SMALL_ROWS = 20_000
 
 
 def tables(files: Sequence[DataFile], as_of: int, load: Load) -> Iterator[pa.Table]:
@@ -57,27 +57,8 @@ def is_distinct(group: Sequence[DataFile]) -> bool:
 
 def consolidate(table: pa.Table) -> pa.Table:
     """Diffs summed per row, without the rows that cancel out."""
-    if table.num_rows <= SMALL_ROWS:
-        return _consolidate_small(table)
-    sums = table.group_by(["key", "value"], use_threads=False).aggregate([("diff", "sum")])
-    sums = sums.rename_columns(COLUMNS)
-    return sums.filter(pc.not_equal(sums["diff"], 0))
-
-
-def _consolidate_small(table: pa.Table) -> pa.Table:
-    """The same without Arrow's query engine, which takes longer to load than this takes to run."""
-    sums: dict[tuple[bytes, bytes], int] = {}
-    for key, value, diff in zip(*(table[name].to_pylist() for name in COLUMNS), strict=True):
-        sums[key, value] = sums.get((key, value), 0) + diff
-    rows = [(key, value, diff) for (key, value), diff in sums.items() if diff]
-    return pa.table(
-        [
-            arrays.binaries([key for key, _, _ in rows]),
-            arrays.binaries([value for _, value, _ in rows]),
-            arrays.longs(diff for _, _, diff in rows),
-        ],
-        names=COLUMNS,
-    )
+    rows, sums = sum_rows(table, ["key", "value"])
+    return rows.append_column("diff", sums)
 
 
 def _until(table: pa.Table, file: DataFile, as_of: int) -> pa.Table:
