@@ -75,12 +75,15 @@ def test_a_token_that_is_not_current_any_more_resumes_nothing(lab: Lab) -> None:
         lab.resume(token)
 
 
-def test_two_holders_of_one_token_cannot_overwrite_each_other(lab: Lab) -> None:
+@pytest.mark.parametrize("looks", [True, False])
+def test_two_holders_of_one_token_cannot_overwrite_each_other(lab: Lab, looks: bool) -> None:
     one = lab.open()
     other = lab.resume(one.token)
     transaction = one.transaction()
     transaction.allocate_id("item")
     assert other.allocate_id("item") == [1]
+    if looks:  # The handle knows by now what the other did; the transaction still does not.
+        assert one.get_id_allocator_by_name("item") == other.get_id_allocator_by_name("item")
     with pytest.raises(ConcurrentChange):
         one.commit_transaction(transaction)
     assert one.allocate_id("item") == [2]

@@ -222,3 +222,27 @@ def test_lesson_10_mutual_exclusion_is_the_epoch_and_nothing_else(stash: Lab, pe
     stash.resume(new_stash).set_tombstone(True)
     persist.resume(new_persist).set_objects("roles", [role(1)])
     assert stash.unopened().tombstone() is True
+
+
+def test_lesson_5_also_when_the_fence_comes_between_looking_and_reading(persist: Lab) -> None:
+    """The check passed, then a newer opener came and wrote: what is read next begins with its fence."""
+    leader = persist.open()
+    reader: Any = persist.read_only()
+    leader.set_objects("items", [item(1)])
+
+    class Raced(shard_module.ShardStore):
+        """The same place in the shard, overtaken right after it looked."""
+
+        def check(self) -> Any:
+            position = super().check()
+            if not overtaken:
+                overtaken.append(persist.open())
+                _write_newer_format(overtaken[0], together=False)
+            return position
+
+    overtaken: list[Any] = []
+    held = reader._store
+    raced = Raced(held._shard, held._state, held._fence)
+    with pytest.raises(Fenced):
+        raced.commits_since(held.position)
+    assert overtaken
