@@ -18,7 +18,7 @@ from hermit.durable.contents import CONFIG, MOVED, OWN_CONFIG
 from hermit.durable.errors import ConcurrentChange
 from hermit.durable.load import load
 from hermit.durable.opener import opener
-from hermit.durable.presence import hold_stash, stash_holder
+from hermit.durable.stash_presence import hold_stash, stash_holder
 from hermit.durable.state import CACHED, CatalogState
 from hermit.durable.store import HISTORY_INTERVAL, HISTORY_KEPT, Commit, Position, RowChange, Store
 from hermit.durable.token import FenceToken
