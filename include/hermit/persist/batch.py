@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import xxhash
 
@@ -53,12 +54,19 @@ class BatchWriter:
 
     def write(self, collection: str, batch: pa.RecordBatch) -> None:
         """Add rows, given as the columns key and value, to a collection."""
+        rows = batch.num_rows
+        columns = [batch.column("key").cast(pa.binary()), batch.column("value").cast(pa.binary())]
+        columns.append(arrays.repeated(time_to_long(self._time), pa.int64(), rows))
+        columns.append(arrays.repeated(1, pa.int64(), rows))
+        self.write_updates(collection, pa.RecordBatch.from_arrays(columns, schema=files.SCHEMA))
+
+    def write_updates(self, collection: str, batch: pa.RecordBatch) -> None:
+        """Add updates, with times and diffs of their own, to a collection: the columns of `files.SCHEMA`."""
         if batch.num_rows == 0:
             return
         part = self._open.get(collection)
         if part is None:
-            part = _PartFile(self._storage.blob.upload(), check_name(collection), self._time)
-            self._open[collection] = part
+            part = self._open[collection] = _PartFile(self._storage.blob.upload(), check_name(collection))
         part.write(batch)
         if part.sink.size >= self._file_bytes:
             self._finished.append(self._open.pop(collection).finish(self._folder))
@@ -130,27 +138,28 @@ class _HashingSink:
 class _PartFile:
     """One Parquet file while it grows."""
 
-    def __init__(self, upload: Upload, collection: str, time: int) -> None:
+    def __init__(self, upload: Upload, collection: str) -> None:
         self.sink = _HashingSink(upload)
         self._writer = pq.ParquetWriter(self.sink, files.SCHEMA, **files.WRITER_OPTIONS)
         self._collection = collection
-        self._time = time
         self._rows = 0
+        self._times: list[int] = []
+        self._diffs: list[int] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
-        rows = batch.num_rows
-        constants = [
-            arrays.repeated(time_to_long(self._time), pa.int64(), rows),
-            arrays.repeated(1, pa.int64(), rows),
-        ]
-        columns = [batch.column("key").cast(pa.binary()), batch.column("value").cast(pa.binary())]
-        self._writer.write_batch(pa.RecordBatch.from_arrays([*columns, *constants], schema=files.SCHEMA))
-        self._rows += rows
+        self._writer.write_batch(batch)
+        self._rows += batch.num_rows
+        for bounds, column in (
+            (self._times, batch.column("time").view(pa.uint64())),
+            (self._diffs, batch.column("diff")),
+        ):
+            found = pc.min_max(column)
+            bounds[:] = min([*bounds, found["min"].as_py()]), max([*bounds, found["max"].as_py()])
 
     def finish(self, folder: str) -> StagedFile:
         self._writer.close()
         path = self.sink.finish(f"{folder}/{uuid.uuid4().hex}", self._collection)
-        return DataFile(path, self._collection, self._rows, self.sink.size, self._time, self._time)
+        return DataFile(path, self._collection, self._rows, self.sink.size, *self._times, *self._diffs)
 
 
 def batch_folder(batch_id: str) -> str:

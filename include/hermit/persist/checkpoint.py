@@ -5,17 +5,19 @@ that Spark and plain `deltalake` open quickly too. Ours is the same file. `_last
 the tags that Delta leaves to writers, a checksum of the file, the checksum of the commit that it
 stands for, and one of itself. Anybody may write a checkpoint at any time; two who write the same one agree.
 
-Delta wants a checkpoint to keep the tombstones of removed files until they expire. Ours expire at once
-(`delta.deletedFileRetentionDuration` is 0): otherwise a checkpoint would grow with every commit of the past
-days. Vacuum, which is ours alone, learns from the log which files older readers may still need.
+Delta wants a checkpoint to keep the tombstones of removed files until they expire, an hour after their
+removal here. They come from the checkpoint before and the commits since. Opening does not look at them, and
+vacuum, which is ours alone, learns from the log which files older readers may still need.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hermit.persist import arrays
@@ -28,6 +30,7 @@ from hermit.persist.state import State
 from hermit.persist.storage.abc import Storage
 
 POINTER = "_delta_log/_last_checkpoint"
+RemovedIn: TypeAlias = Callable[[int], tuple[int, Sequence[DataFile]]]
 
 
 def checkpoint_key(version: int) -> str:
@@ -35,9 +38,12 @@ def checkpoint_key(version: int) -> str:
     return f"_delta_log/{version:020d}.checkpoint.parquet"
 
 
-def write(storage: Storage, state: State) -> bool:
-    """Write the checkpoint of a state. False if another one is there with other bytes."""
-    table = _table(state)
+def write(storage: Storage, state: State, removed_in: RemovedIn) -> bool:
+    """Write the checkpoint of a state. False if another one is there with other bytes.
+
+    `removed_in` gives, for a version, when it was committed and which files it removed.
+    """
+    table = _table(state, _tombstones(storage, state, removed_in))
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="snappy", write_page_checksum=True)
     data = sink.getvalue().to_pybytes()
@@ -96,7 +102,8 @@ def _parse(location: str, key: str, pointer: dict[str, Any], data: bytes) -> Sta
     live: dict[str, DataFile] = {}
     table: dict[str, Any] = {}
     encoding = 0
-    for row in pq.ParquetFile(pa.BufferReader(data)).read().to_pylist(maps_as_pydicts="strict"):
+    rows = pq.ParquetFile(pa.BufferReader(data)).read(["txn", "add", "metaData"])
+    for row in rows.to_pylist(maps_as_pydicts="strict"):
         if row["txn"]:
             if row["txn"]["appId"] == commits.ENCODING:
                 encoding = row["txn"]["version"]
@@ -118,12 +125,51 @@ def _parse(location: str, key: str, pointer: dict[str, Any], data: bytes) -> Sta
     )
 
 
-def _table(state: State) -> pa.Table:
+def _tombstones(storage: Storage, state: State, removed_in: RemovedIn) -> pa.Array:
+    """What was removed within the last hour before this state: Delta's `remove` actions."""
+    committed_ms, _ = removed_in(state.version)
+    cutoff_ms = committed_ms - commits.TOMBSTONE_MS
+    before, kept = _tombstones_before(storage, cutoff_ms)
+    found: list[tuple[DataFile, int]] = []
+    for version in range(state.version, before, -1):
+        committed_ms, files = removed_in(version)
+        if committed_ms < cutoff_ms:
+            break
+        found += [(file, committed_ms) for file in files]
+    found.sort(key=lambda removal: removal[0].path)
+    new = _struct(
+        path=arrays.strings(file.path for file, _ in found),
+        deletionTimestamp=arrays.longs(at_ms for _, at_ms in found),
+        dataChange=arrays.repeated(False, pa.bool_(), len(found)),
+        extendedFileMetadata=arrays.repeated(True, pa.bool_(), len(found)),
+        partitionValues=arrays.maps([{"collection": file.collection} for file, _ in found]),
+        size=arrays.longs(file.bytes for file, _ in found),
+    )
+    return new if kept is None else pa.concat_arrays([kept.cast(new.type), new])
+
+
+def _tombstones_before(storage: Storage, cutoff_ms: int) -> tuple[int, pa.Array | None]:
+    """Those of the last checkpoint that have not expired, and its version."""
+    raw = storage.blob.get(POINTER)
+    if raw is None:
+        return -1, None
+    pointer = _parse_pointer(storage.location, raw)
+    data = storage.blob.get(checkpoint_key(pointer["version"]))
+    if data is None or checksum(data) != pointer["tags"]["hermit.file"]:
+        return -1, None
+    column = pq.ParquetFile(pa.BufferReader(data)).read(["remove"])["remove"].combine_chunks()
+    column = column.filter(column.is_valid())
+    since = arrays.longs([cutoff_ms])[0]
+    return pointer["version"], column.filter(pc.greater_equal(column.field("deletionTimestamp"), since))
+
+
+def _table(state: State, tombstones: pa.Array) -> pa.Table:
     """Delta's table of actions, in an order that depends on nothing but the state. One kind in each row."""
     columns = {
         "protocol": _protocol(),
         "metaData": _metadata(state),
         "txn": _transactions(state),
+        "remove": tombstones,
         "add": _adds(state),
     }
     total = sum(len(rows) for rows in columns.values())

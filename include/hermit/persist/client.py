@@ -376,6 +376,15 @@ class PersistClient:
 
     # Maintenance
 
+    def replace_files(self, removes: Sequence[DataFile], adds: Sequence[StagedFile]) -> State | None:
+        """Put files in the place of others that hold the same contents: the end of a compaction by Spark.
+
+        None, and nothing changed, if some of the others are gone already.
+        """
+        self._check_writable()
+        self._check_staged(adds)
+        return self._maintenance.replace_files(removes, adds)
+
     def compact(self, names: Sequence[str] | None = None) -> State:
         """Fold the history of collections up to `since`, in this process, and merge their files."""
         self._check_writable()

@@ -32,8 +32,10 @@ ENCODING_VERSION = 1
 ENCODING = "hermit/encoding"  # the `txn` action that says how a location is written
 _HEAD = b'{"commitInfo":{"checksum":"'
 _WIDTH = 32
-# Tombstones of removed files expire at once: see checkpoint.py.
-CONFIGURATION = {"delta.deletedFileRetentionDuration": "interval 0 seconds"}
+# How long checkpoints keep tombstones of removed files, and how far back Spark travels in time. With Delta's
+# own week, checkpoints would grow with every commit of the past days.
+TOMBSTONE_MS = 3600 * 1000
+CONFIGURATION = {"delta.deletedFileRetentionDuration": "interval 1 hour"}
 SCHEMA = json.dumps(
     {
         "type": "struct",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from hermit.errors import HermitError
 from hermit.persist.appender import Append, Appender
+from hermit.persist.commit import DataFile
 from hermit.persist.failpoints import fail_point
 from hermit.persist.reader import Reader
 from hermit.persist.state import State
@@ -82,6 +83,13 @@ class Maintenance:
             return self._table.refresh()
         self._table.checkpoint(merged)
         return merged
+
+    def replace_files(self, removes: Sequence[DataFile], adds: Sequence[DataFile]) -> State | None:
+        """Commit a compaction that was done elsewhere."""
+        state = self._appender.replace_files(removes, adds)
+        if state is not None:
+            self._table.checkpoint(state)
+        return state
 
     def vacuum(self, retention_s: float | None, *, dry_run: bool = False) -> Vacuumed:
         """Delete what nobody needs, after the given or the usual retention."""

@@ -19,16 +19,18 @@ import math
 import threading
 import time
 import uuid
+from collections.abc import Sequence
 from dataclasses import replace
 
 from hermit.errors import HermitError
-from hermit.persist.commit import ENCODING_VERSION, Commit
+from hermit.persist.commit import ENCODING_VERSION, Commit, DataFile
 from hermit.persist.errors import CommitConflict, UnknownEncoding, corrupt
 from hermit.persist.metrics import Metrics
 from hermit.persist.state import State, apply
 from hermit.persist.storage.abc import Storage, commit_key
 
 HISTORY_MIN_S = 24 * 3600.0
+_RECENT_MAX = 200
 _log = logging.getLogger(__name__)
 
 
@@ -41,6 +43,7 @@ class Table:
         self._state = State()
         self._confirmed_s = -math.inf
         self._lock = threading.RLock()
+        self._recent: dict[int, tuple[int, Sequence[DataFile]]] = {}
 
     @property
     def cached(self) -> State:
@@ -85,6 +88,7 @@ class Table:
             commit = stored.commit  # the store may have given the table an ID of its own
         after = apply(state, commit, checksum)
         with self._lock:
+            self._remember(version, commit)
             if self._state.version < after.version:
                 self._state = after
                 self._confirmed_s = _uptime_s()
@@ -95,10 +99,23 @@ class Table:
         from hermit.persist import checkpoint
 
         try:
-            checkpoint.write(self.storage, state)
+            checkpoint.write(self.storage, state, self._removed_in)
             self.metrics.add("checkpoints")
         except (OSError, HermitError) as error:
             _log.warning("no checkpoint of %s at version %d: %s", self.storage.location, state.version, error)
+
+    def _removed_in(self, version: int) -> tuple[int, Sequence[DataFile]]:
+        """When a version was committed, and which files it removed."""
+        known = self._recent.get(version)
+        if known is None:
+            stored = self.storage.log.read(version)
+            return (0, ()) if stored is None else (stored.commit.timestamp_ms, stored.commit.removes)
+        return known
+
+    def _remember(self, version: int, commit: Commit) -> None:
+        """Keep what the next checkpoint needs of the last commits."""
+        self._recent[version] = (commit.timestamp_ms, commit.removes)
+        self._recent.pop(version - _RECENT_MAX, None)
 
     def _open(self) -> State:
         """The latest state, from the last checkpoint on. What is missing in between is noticed."""
@@ -131,6 +148,7 @@ class Table:
             except ValueError as error:
                 key = commit_key(state.version + 1)
                 raise corrupt(self.storage.location, key, str(error)) from error
+            self._remember(state.version, stored.commit)
             if state.version == 0:
                 check_encoding(self.storage.location, state)
         return state
