@@ -10,12 +10,14 @@ caller makes more. Whoever needs the connection for anything else calls `flush` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from struct import Struct
 from typing import Any
 
 import psycopg
+from psycopg.adapt import Dumper
+from psycopg.pq import Format
 
 from hermit.stash.errors import ValueTooLarge
 from hermit.stash.schema import Heap
@@ -28,11 +30,13 @@ ROW_BYTES_MAX = STATEMENT_BYTES_MAX - 64 * 1024
 INSERT_ROWS_MAX = 256
 INSERT_BYTES_MAX = 256 * 1024
 
-_COPY_HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
-_COPY_TRAILER = b"\xff\xff"
+COPY_HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+COPY_TRAILER = b"\xff\xff"
 _HEAD = Struct("!hiqi")
 _LENGTH = Struct("!i")
 _TAIL = Struct("!iqiq")
+_ARRAY_HEAD = Struct("!iiIii")
+_BYTEA = 17
 
 
 def refuse_large(collection: str, key_bytes: int, value_bytes: int) -> None:
@@ -83,9 +87,11 @@ class Appender:
 
     def take(self) -> list[Any]:
         """What is pending, as the parameters of one INSERT; empty if nothing is."""
-        ids, keys, values, times, diffs = zip(*self._pending, strict=True) if self._pending else [()] * 5
+        if not self._pending:
+            return []
+        ids, keys, values, times, diffs = zip(*self._pending, strict=True)
         self._clear()
-        return [array(ids), list(keys), list(values), array(times), array(diffs)] if ids else []
+        return [array(ids), ByteaArray(keys), ByteaArray(values), array(times), array(diffs)]
 
     def insert(self) -> None:
         """Send what is pending as one INSERT; allowed inside a pipeline."""
@@ -98,7 +104,7 @@ class Appender:
         if self._copy is None:
             return
         self._stream()
-        self._copy.write(_COPY_TRAILER)
+        self._copy.write(COPY_TRAILER)
         self._copy = None
         self._copying.close()
 
@@ -123,9 +129,32 @@ class Appender:
         if self._copy is None:
             cursor = self._copying.enter_context(self._connection.cursor())
             self._copy = self._copying.enter_context(cursor.copy(self._heap.copy))
-            self._copy.write(_COPY_HEADER)
+            self._copy.write(COPY_HEADER)
         self._copy.write(encode_copy(self._pending))
         self._clear()
+
+
+class ByteaArray:
+    """Byte strings on their way into one parameter, of PostgreSQL's type `bytea[]`."""
+
+    def __init__(self, items: Sequence[bytes]) -> None:
+        self.items = items
+
+
+class _ByteaArrayDumper(Dumper):
+    """Encodes in one go. psycopg's own looks at each element several times, which a small write notices."""
+
+    format = Format.BINARY
+    oid = 1001
+
+    def dump(self, obj: ByteaArray) -> bytes:
+        parts = [_ARRAY_HEAD.pack(1, 0, _BYTEA, len(obj.items), 1)]
+        for item in obj.items:
+            parts += (_LENGTH.pack(len(item)), item)
+        return b"".join(parts)
+
+
+psycopg.adapters.register_dumper(ByteaArray, _ByteaArrayDumper)
 
 
 def array(numbers: Iterable[int]) -> str:

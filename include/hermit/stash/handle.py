@@ -265,6 +265,16 @@ class Stash:
         if not applied:
             raise NotApplied(cause)
 
+    @contextmanager
+    def traced(self, file_descriptor: int) -> Iterator[None]:
+        """Have libpq write every message of the protocol to a file: to count round trips."""
+        pgconn = self._session.connection().pgconn
+        pgconn.trace(file_descriptor)
+        try:
+            yield
+        finally:
+            pgconn.untrace()
+
     def forget_places(self) -> None:
         """Read identifiers and uppers again next time."""
         self._known = None
