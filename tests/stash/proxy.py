@@ -219,6 +219,8 @@ class Proxy:
             return fault
 
     def _lose(self, fault: Fault, line: _Line, data: bytes) -> None:
+        if fault is Fault.HANG:
+            self.lost.set()
         # A batch ends in a sync message, unless it is a simple query, which stands alone.
         while fault is Fault.HANG or not (_SYNC in data or data.startswith(b"Q")):
             more = _receive(line.client)

@@ -213,14 +213,19 @@ def test_a_signal_while_the_commit_is_on_its_way_is_raised_and_nothing_is_applie
     def interrupt(signal_number: int, frame: object) -> None:
         raise _Interrupted
 
+    def interrupt_at_commit() -> None:
+        assert proxy.lost.wait(30)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGALRM)
+
     proxy.arm(Fault.HANG)
     before = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    interrupting = threading.Thread(target=interrupt_at_commit)
+    interrupting.start()
     try:
         with pytest.raises(_Interrupted):
             through.write(add(1))
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        interrupting.join(60)
         signal.signal(signal.SIGALRM, before)
     through.write(add(2))
     assert count_rows(through) == [2]
