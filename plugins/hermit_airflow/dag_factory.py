@@ -1,8 +1,9 @@
 """Builds the two DAGs of the move from the protocols' tables.
 
 Both DAGs have one shape: the steps of the plan in a row, and one branch behind `check_tombstone` that may
-enter the row at any later step, or leave it for `nothing_to_do`. Steps that a branch jumped over are
-skipped, which is why everything behind the branch joins with `none_failed_min_one_success`.
+enter the row at any later step up to `verify`, or leave it for `nothing_to_do`. Steps that a branch
+jumped over are skipped, which is why everything behind the branch joins with
+`none_failed_min_one_success`. A rejected approval skips what is left of the row and goes to the report.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from typing import Any
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Param, TriggerRule
 
-from hermit.migration.protocol import PROTOCOLS, SINGLE, Direction, Step
+from hermit.migration.protocol import PROTOCOLS, SINGLE, Direction, Plan, Step
+from hermit_airflow.assets import MOVED_CATALOGS
 from hermit_airflow.operators import move as operators
+from hermit_airflow.operators.approve import ApproveOperator
 from hermit_airflow.operators.snapshot import SnapshotOperator
 from hermit_airflow.sensors.backends import BackendsSensor
 
@@ -33,15 +36,18 @@ _OPERATORS: dict[Step, type[Any]] = {
     Step.FENCE_EPOCH: operators.FenceEpochOperator,
     Step.ANNOUNCE: operators.AnnounceOperator,
     Step.CHECK_TOMBSTONE: operators.CheckTombstoneOperator,
+    Step.SNAPSHOT: SnapshotOperator,
     Step.REPLACE: operators.ReplaceOperator,
     Step.VERIFY: operators.VerifyOperator,
+    Step.APPROVE: ApproveOperator,
     Step.SET_TOMBSTONE: operators.SetTombstoneOperator,
 }
 
 
 def build(direction: Direction) -> DAG:
     """The DAG of one direction. The protocol is a param: both share the order of steps."""
-    steps = SINGLE.plans[direction].steps
+    plan = SINGLE.plans[direction]
+    steps = plan.steps
     schedule = os.environ.get(f"HERMIT_{direction.upper()}_SCHEDULE") or None
     dag = DAG(
         dag_id=f"{direction}_catalog",
@@ -58,7 +64,7 @@ def build(direction: Direction) -> DAG:
         tags=["hermit"],
     )
     with dag:
-        tasks = {step: _task(step, direction, steps) for step in steps}
+        tasks = {step: _task(step, direction, plan) for step in steps}
         BackendsSensor(task_id=WAIT, poke_interval=5, timeout=3600) >> tasks[steps[0]]
         nothing = EmptyOperator(task_id=NOTHING_TO_DO)
         report = operators.ReportOperator(
@@ -66,32 +72,38 @@ def build(direction: Direction) -> DAG:
         )
         for before, after in itertools.pairwise(steps):
             tasks[before] >> tasks[after]
-        for step in _behind(Step.CHECK_TOMBSTONE, steps)[1:]:
+        for step in plan.entries[1:]:
             tasks[Step.CHECK_TOMBSTONE] >> tasks[step]
         tasks[Step.CHECK_TOMBSTONE] >> nothing >> report
-        tasks[steps[-1]] >> report
+        [tasks[Step.APPROVE], tasks[steps[-1]]] >> report
     return dag
 
 
-def _task(step: Step, direction: Direction, steps: tuple[Step, ...]) -> Any:
+def _task(step: Step, direction: Direction, plan: Plan) -> Any:
     common: dict[str, Any] = {"task_id": step.value, "direction": direction.value}
-    if step in _behind(Step.CHECK_TOMBSTONE, steps):
+    if plan.steps.index(step) > plan.steps.index(Step.CHECK_TOMBSTONE):
         common["trigger_rule"] = _JOIN
-    if step is Step.SNAPSHOT:
-        return SnapshotOperator(
-            application=str(_ROOT / "spark_jobs" / "stage_snapshot.py"),
-            name=f"hermit-{direction}",
-            conf={"spark.ui.enabled": "false"},
-            **common,
-        )
-    if step is Step.CHECK_TOMBSTONE:
-        ways = {later.value: later.value for later in _behind(step, steps)}
-        common["tasks"] = {**ways, NOTHING_TO_DO: NOTHING_TO_DO}
-    return _OPERATORS[step](**common)
+    return _OPERATORS[step](**common, **_own_arguments(step, direction, plan))
 
 
-def _behind(step: Step, steps: tuple[Step, ...]) -> tuple[Step, ...]:
-    return steps[steps.index(step) + 1 :]
+def _own_arguments(step: Step, direction: Direction, plan: Plan) -> dict[str, Any]:
+    """What only this step's operator takes."""
+    match step:
+        case Step.CHECK_TOMBSTONE:
+            ways = {entry.value: entry.value for entry in plan.entries}
+            return {"tasks": {**ways, NOTHING_TO_DO: NOTHING_TO_DO}}
+        case Step.SNAPSHOT:
+            return {
+                "application": str(_ROOT / "spark_jobs" / "stage_snapshot.py"),
+                "name": f"hermit-{direction}",
+                "conf": {"spark.ui.enabled": "false"},
+            }
+        case Step.APPROVE:
+            return {"report_task": REPORT}
+        case Step.SET_TOMBSTONE:
+            return {"outlets": [MOVED_CATALOGS]}
+        case _:
+            return {}
 
 
 def _params() -> dict[str, Param]:
@@ -115,7 +127,29 @@ def _params() -> dict[str, Param]:
             title="Dry run",
             description_md="Read, stage, verify and report, but change nothing durable anywhere.",
         ),
+        "approve_cut_over": Param(
+            False,
+            type="boolean",
+            title="Approve cut-over",
+            description_md="Wait for a human once both sides were found equal, before the truth moves.",
+        ),
+        "rows_per_partition": _limit("Rows per partition", "About how many rows one Spark task copies."),
+        "max_parallelism": _limit("Maximum parallelism", "How many Spark tasks may copy at the same time."),
+        "max_rows_per_second": _limit(
+            "Throttle",
+            "How many rows a second all tasks together may copy. May be changed on the way.",
+        ),
     }
+
+
+def _limit(title: str, description: str) -> Param:
+    return Param(
+        None,
+        type=["null", "integer"],
+        minimum=1,
+        title=title,
+        description_md=f"{description} Empty: no limit.",
+    )
 
 
 def _documentation(direction: Direction, steps: tuple[Step, ...]) -> str:

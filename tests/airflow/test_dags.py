@@ -73,20 +73,30 @@ def test_the_steps_stand_in_the_order_of_the_plan(seen: dict[str, Any], directio
 
 
 @pytest.mark.parametrize("direction", list(Direction))
-def test_the_branch_reaches_every_later_step_and_joins_survive_what_it_skips(
+def test_the_branch_never_jumps_over_verify_and_joins_survive_what_it_skips(
     seen: dict[str, Any], direction: Direction
 ) -> None:
     dag = seen["dags"][f"{direction}_catalog"]
     steps = [step.value for step in SINGLE.plans[direction].steps]
     later = steps[steps.index(Step.CHECK_TOMBSTONE) + 1 :]
-    assert dag["after"]["check_tombstone"] == sorted([*later, "nothing_to_do"])
+    entries = later[: later.index(Step.VERIFY) + 1]
+    assert dag["after"]["check_tombstone"] == sorted([*entries, "nothing_to_do"])
     assert {dag["rules"][name] for name in [*later, "report"]} == {"none_failed_min_one_success"}
 
 
 @pytest.mark.parametrize("direction", list(Direction))
 def test_the_trigger_form_knows_what_may_be_given(seen: dict[str, Any], direction: Direction) -> None:
     dag = seen["dags"][f"{direction}_catalog"]
-    assert dag["params"] == ["dry_run", "organization_id", "protocol"]
+    assert dag["params"] == [
+        "approve_cut_over",
+        "dry_run",
+        "max_parallelism",
+        "max_rows_per_second",
+        "organization_id",
+        "protocol",
+        "rows_per_partition",
+    ]
+    assert dag["schemas"]["max_parallelism"]["minimum"] == 1
     assert dag["schemas"]["protocol"]["enum"] == [None, "single", "double"]
     assert dag["schemas"]["organization_id"]["pattern"].startswith("^")
     assert (dag["paused"], dag["schedule"]) == (False, None)

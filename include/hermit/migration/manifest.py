@@ -8,17 +8,18 @@ Verifying stands behind that in any case.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hermit.digest import Digest, combine
 from hermit.errors import CorruptData
+from hermit.migration.beside import Beside
 from hermit.migration.protocol import Direction
 
-_DIRECTORY = "_hermit/staged"
+_DIRECTORY = "staged"
 
 
 @dataclass(frozen=True)
@@ -82,57 +83,35 @@ class Manifest:
 
 
 class Manifests:
-    """The manifests of one shard, beside its data, on any file system that Arrow knows."""
+    """The manifests of one shard, beside its data."""
 
     def __init__(self, location: str) -> None:
-        from pyarrow import fs
-
-        self._filesystem, path = (
-            fs.FileSystem.from_uri(location)
-            if "://" in location
-            else (
-                fs.LocalFileSystem(),
-                location,
-            )
-        )
-        self._directory = f"{path}/{_DIRECTORY}"
+        self._files = Beside(location, _DIRECTORY)
 
     def write(self, manifest: Manifest) -> None:
         """Put it in place whole."""
-        self._filesystem.create_dir(self._directory, recursive=True)
-        draft = f"{self._directory}/{manifest.batch}.draft"
-        with self._filesystem.open_output_stream(draft) as stream:
-            stream.write(json.dumps(manifest.to_json(), indent=1).encode())
-        self._filesystem.move(draft, self._path(manifest.batch))
+        self._files.write_json(_name(manifest.batch), manifest.to_json())
 
     def read(self, batch: str) -> Manifest | None:
         """The manifest of a batch, or None if its job never came that far."""
+        found = self._files.read_json(_name(batch))
         try:
-            with self._filesystem.open_input_stream(self._path(batch)) as stream:
-                return Manifest.from_json(json.loads(stream.read()))
-        except FileNotFoundError:
-            return None
-        except (ValueError, KeyError) as error:
+            return None if found is None else Manifest.from_json(found)
+        except (ValueError, KeyError, TypeError) as error:
             raise CorruptData(f"the manifest of staged batch {batch} is unreadable: {error}") from error
 
     def remove(self, batch: str) -> None:
         """Forget a batch."""
-        try:
-            self._filesystem.delete_file(self._path(batch))
-        except FileNotFoundError:
-            return
+        self._files.remove(_name(batch))
 
     def all(self) -> list[Manifest]:
-        """Every manifest, newest batch name last."""
-        from pyarrow import fs
+        """Every manifest that can be read, newest batch name last. One that was torn is as good as none."""
+        found = []
+        for name in self._files.names(".json"):
+            with contextlib.suppress(CorruptData):
+                found.append(self.read(name.removesuffix(".json")))
+        return [manifest for manifest in found if manifest is not None]
 
-        selector = fs.FileSelector(self._directory, allow_not_found=True)
-        names = sorted(
-            info.base_name.removesuffix(".json")
-            for info in self._filesystem.get_file_info(selector)
-            if info.base_name.endswith(".json")
-        )
-        return [manifest for manifest in map(self.read, names) if manifest is not None]
 
-    def _path(self, batch: str) -> str:
-        return f"{self._directory}/{batch}.json"
+def _name(batch: str) -> str:
+    return f"{batch}.json"

@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
+import dataclasses
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from hermit.durable.token import FenceToken
+from hermit.errors import InvalidInput
 from hermit.identity import parse_organization_id
 from hermit.migration import protocol as protocols
 from hermit.migration.protocol import Direction, Plan, Protocol
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How gently a move treats its stores. None: as quickly as they let it."""
+
+    rows_per_partition: int | None = None
+    max_parallelism: int | None = None
+    max_rows_per_second: int | None = None
+
+    @classmethod
+    def parse(cls, given: Mapping[str, Any]) -> Limits:
+        """Check what a user gave; entries that are not limits are ignored."""
+        names = [field.name for field in dataclasses.fields(cls)]
+        limits = {name: given.get(name) for name in names}
+        for name, value in limits.items():
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+                raise InvalidInput(f"{name} is {value!r}", hint="give a whole number above 0, or nothing")
+        return cls(**limits)
+
+    def to_json(self) -> dict[str, int | None]:
+        return dataclasses.asdict(self)
 
 
 @dataclass(frozen=True)
@@ -22,10 +46,18 @@ class Move:
     protocol: Protocol | None
     dry_run: bool
     run_id: str
+    limits: Limits = Limits()
 
     @classmethod
     def parse(
-        cls, *, direction: str, organization_id: str, protocol: str | None, dry_run: bool, run_id: str
+        cls,
+        *,
+        direction: str,
+        organization_id: str,
+        protocol: str | None,
+        dry_run: bool,
+        run_id: str,
+        limits: Mapping[str, Any] | None = None,
     ) -> Move:
         """Check what a user gave, before anything is opened."""
         return cls(
@@ -34,6 +66,7 @@ class Move:
             protocol=protocols.parse(protocol) if protocol else None,
             dry_run=dry_run,
             run_id=run_id,
+            limits=Limits.parse(limits or {}),
         )
 
 

@@ -49,6 +49,7 @@ class Step(StrEnum):
     SNAPSHOT = "snapshot"
     REPLACE = "replace"
     VERIFY = "verify"
+    APPROVE = "approve"
     SET_TOMBSTONE = "set_tombstone"
 
 
@@ -94,6 +95,11 @@ class Plan:
     cut_over: TombstoneWrite
     cut_over_with_replace: bool
     steps: tuple[Step, ...]
+
+    @property
+    def entries(self) -> tuple[Step, ...]:
+        """Where a run may enter the row once it has looked at the state: never behind `verify`."""
+        return self.steps[self.steps.index(Step.CHECK_TOMBSTONE) + 1 : self.steps.index(Step.VERIFY) + 1]
 
 
 @dataclass(frozen=True)
@@ -144,9 +150,9 @@ class ProtocolInUse(HermitError):
 
 
 _BEGIN = (Step.OPEN, Step.FENCE_EPOCH, Step.ANNOUNCE, Step.CHECK_TOMBSTONE, Step.SNAPSHOT)
-_MIGRATE_STEPS = (*_BEGIN, Step.REPLACE, Step.VERIFY, Step.SET_TOMBSTONE)
+_MIGRATE_STEPS = (*_BEGIN, Step.REPLACE, Step.VERIFY, Step.APPROVE, Step.SET_TOMBSTONE)
 # The way back verifies the side table before it becomes the contents: replacing may be the cut-over.
-_ROLLBACK_STEPS = (*_BEGIN, Step.VERIFY, Step.REPLACE, Step.SET_TOMBSTONE)
+_ROLLBACK_STEPS = (*_BEGIN, Step.VERIFY, Step.APPROVE, Step.REPLACE, Step.SET_TOMBSTONE)
 
 
 SINGLE = Protocol(

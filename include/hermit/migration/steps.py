@@ -151,6 +151,7 @@ def request(stores: Stores, move: Move, fencing: Fencing, batch: str) -> dict[st
         "location": stores.location,
         "batch": batch,
         "fencing": fencing.to_json(),
+        **move.limits.to_json(),
     }
 
 

@@ -7,8 +7,10 @@ which epoch took over and which task to clear. Other errors of ours that cannot 
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from hermit.migration.stores import Stores
 
 FENCE_TASK = "fence_epoch"
+TIMES = "times"
 
 
 class MoveOperator(BaseOperator):
@@ -48,12 +51,12 @@ class MoveOperator(BaseOperator):
 
     def execute(self, context: Context) -> Any:
         """Run the step and turn what cannot heal into a failure without retries."""
-        with ends_without_retries():
+        with timed(context), ends_without_retries():
             return self.step(context, move_of(self, context))
 
+    @abstractmethod
     def step(self, context: Context, move: Move) -> Any:
         """The work of this task."""
-        raise NotImplementedError
 
     def stores(self, move: Move) -> Stores:
         """The unopened catalogs that this task works on."""
@@ -71,6 +74,7 @@ def move_of(operator: Any, context: Context) -> Move:
         protocol=params.get("protocol"),
         dry_run=bool(params.get("dry_run")),
         run_id=str(context["run_id"]),
+        limits=params,
     )
 
 
@@ -85,6 +89,17 @@ def stores_of(operator: Any, move: Move) -> Stores:
         HermitPersistHook(operator.persist_conn_id).location(),
         move.organization_id,
     )
+
+
+@contextmanager
+def timed(context: Context) -> Iterator[None]:
+    """Leave in XCom when the work of this task began and ended, for the report."""
+    started = datetime.now(UTC)
+    try:
+        yield
+    finally:
+        times = {"started": started.isoformat(), "ended": datetime.now(UTC).isoformat()}
+        context["ti"].xcom_push(key=TIMES, value=times)
 
 
 @contextmanager

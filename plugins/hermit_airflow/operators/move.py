@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.branch import BranchMixIn
 
-from hermit_airflow.operators.base import FENCE_TASK, MoveOperator
+from hermit_airflow import assets
+from hermit_airflow.operators.approve import APPROVAL, APPROVE_TASK
+from hermit_airflow.operators.base import FENCE_TASK, TIMES, MoveOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -103,9 +105,13 @@ class SetTombstoneOperator(MoveOperator):
     """The cut-over: one tombstone, one atomic write, checked against the epoch."""
 
     def step(self, context: Context, move: Move) -> Any:
-        """Give where the truth is now."""
-        steps = steps_of(move)
-        return steps.set_tombstone(self.stores(move), move, fencing_of(context), batch_of(context))
+        """Give where the truth is now, and tell those who wait for this catalog."""
+        steps, stores = steps_of(move), self.stores(move)
+        batch, fencing = batch_of(context), fencing_of(context)
+        result = steps.set_tombstone(stores, move, fencing, batch)
+        if not move.dry_run:
+            assets.publish(context, move, fencing, result, steps.staged(stores, batch))
+        return result
 
 
 class ReportOperator(MoveOperator):
@@ -116,14 +122,22 @@ class ReportOperator(MoveOperator):
         self.steps = steps
 
     def step(self, context: Context, move: Move) -> Any:
-        """Give the report."""
+        """Give the report, and keep it beside the shard unless the run was dry."""
         from hermit.migration import report
+        from hermit.migration.history import History
 
         ti, stores, steps = context["ti"], self.stores(move), steps_of(move)
-        results = {step: ti.xcom_pull(task_ids=step) for step in self.steps}
-        decision = ti.xcom_pull(task_ids=CHECK_TASK, key="decision")
-        batch: str | None = decision["batch"]
-        manifest = steps.staged(stores, batch) if batch else None
-        result = report.build(stores, move, decision, results, manifest)
-        steps.finish(stores, move, batch)
+        ran = report.Ran(
+            results={step: ti.xcom_pull(task_ids=step) for step in self.steps},
+            times={step: ti.xcom_pull(task_ids=step, key=TIMES) for step in self.steps},
+            decision=ti.xcom_pull(task_ids=CHECK_TASK, key="decision"),
+            approval=ti.xcom_pull(task_ids=APPROVE_TASK, key=APPROVAL),
+        )
+        batch: str | None = ran.decision["batch"] if ran.decision else None
+        result = report.build(stores, move, ran, steps.staged(stores, batch) if batch else None)
+        if not move.dry_run:
+            History(stores.location).write(result)
+        # A batch that was rejected stays: the next run finds it and goes on at verify.
+        if result["outcome"] != "rejected":
+            steps.finish(stores, move, batch)
         return result

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.exceptions import AirflowException
 
-from hermit_airflow.operators.base import ends_without_retries, move_of, stores_of
+from hermit_airflow.operators.base import ends_without_retries, move_of, stores_of, timed
 from hermit_airflow.operators.move import batch_of, fencing_of, steps_of
 
 if TYPE_CHECKING:
@@ -48,6 +48,10 @@ class SnapshotOperator(SparkSubmitOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Submit, wait, and read the manifest."""
+        with timed(context):
+            return self._stage(context)
+
+    def _stage(self, context: Context) -> dict[str, Any]:
         with ends_without_retries():
             move = move_of(self, context)
             steps = steps_of(move)
