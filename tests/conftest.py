@@ -20,15 +20,30 @@ _SERVER_HOME = "HERMIT_TEST_POSTGRES"
 _RESULTS = "HERMIT_TEST_RESULTS"
 # Nobody cuts the power of this server; tests of durability kill servers of their own.
 _SETTINGS = {"max_connections": "200", "fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+_MEMORY = Path("/dev/shm")
+_SCRATCH_BYTES_MIN = 8 << 30
 _outcomes: dict[str, dict[str, object]] = {}
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The controlling process makes the directory; workers find it in their environment."""
+    """The controlling process makes the directories; workers find them in their environment."""
     if not hasattr(config, "workerinput") and _SERVER_HOME not in os.environ:
+        _scratch_in_memory(config)
         home = tempfile.mkdtemp(prefix="hermit-pg-")
         os.environ[_SERVER_HOME] = home
         config.add_cleanup(lambda: _remove_server(Path(home)))
+
+
+def _scratch_in_memory(config: pytest.Config) -> None:
+    """Put everything temporary into memory, where fsync is free; tests kill processes, not machines."""
+    if not _MEMORY.is_dir() or not os.access(_MEMORY, os.W_OK):
+        return
+    pages = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if min(shutil.disk_usage(_MEMORY).free, pages) < _SCRATCH_BYTES_MIN:
+        return
+    scratch = tempfile.mkdtemp(prefix="hermit-test-", dir=_MEMORY)
+    os.environ["TMPDIR"] = tempfile.tempdir = scratch
+    config.add_cleanup(lambda: shutil.rmtree(scratch, ignore_errors=True))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
