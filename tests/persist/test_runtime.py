@@ -40,6 +40,7 @@ def done(future: Future[T]) -> T:
 
 
 @pytest.mark.row("P-13")
+@pytest.mark.row("P-19")
 @pytest.mark.row("P-14")
 @pytest.mark.row("P-15")
 @pytest.mark.row("P-16")
@@ -183,6 +184,7 @@ def test_a_lookup_agrees_with_the_scan(writer: PersistClient) -> None:
 
 @pytest.mark.row("P-43")
 @pytest.mark.row("P-45")
+@pytest.mark.row("P-46")
 @pytest.mark.row("P-47")
 def test_another_writer_is_refused_by_name_and_the_same_id_reenters(location: str) -> None:
     first = PersistClient.open(location, reentrance_id="one")

@@ -100,20 +100,17 @@ def _parse(location: str, key: str, pointer: dict[str, Any], data: bytes) -> Sta
         raise corrupt(location, key, "its checksum does not fit")
     frontiers: dict[str, dict[str, int]] = {}
     live: dict[str, DataFile] = {}
-    table: dict[str, Any] = {}
     encoding = 0
-    rows = pq.ParquetFile(pa.BufferReader(data)).read(["txn", "add", "metaData"])
-    for row in rows.to_pylist(maps_as_pydicts="strict"):
-        if row["txn"]:
-            if row["txn"]["appId"] == commits.ENCODING:
-                encoding = row["txn"]["version"]
-                continue
-            name, _, kind = row["txn"]["appId"].rpartition("/")
-            frontiers.setdefault(name, {})[kind] = frontier_from_long(row["txn"]["version"])
-        elif row["add"]:
-            live[row["add"]["path"]] = DataFile.from_add(row["add"])
-        elif row["metaData"]:
-            table = row["metaData"]
+    actions = _read_actions(data, ["txn", "add", "metaData"])
+    for txn in actions["txn"]:
+        if txn["appId"] == commits.ENCODING:
+            encoding = txn["version"]
+            continue
+        name, _, kind = txn["appId"].rpartition("/")
+        frontiers.setdefault(name, {})[kind] = frontier_from_long(txn["version"])
+    for add in actions["add"]:
+        live[add["path"]] = DataFile.from_add(add)
+    (table,) = actions["metaData"]
     return State(
         version=pointer["version"],
         frontiers={name: Frontier(**bounds) for name, bounds in frontiers.items()},
@@ -123,6 +120,14 @@ def _parse(location: str, key: str, pointer: dict[str, Any], data: bytes) -> Sta
         encoding=encoding,
         created_ms=table["createdTime"],
     )
+
+
+def _read_actions(data: bytes, kinds: list[str]) -> dict[str, list[dict[str, Any]]]:
+    """The actions of these kinds. Rows of other kinds, tombstones above all, cost nothing."""
+    table = pq.ParquetFile(pa.BufferReader(data)).read(kinds)
+    return {
+        kind: table[kind].filter(table[kind].is_valid()).to_pylist(maps_as_pydicts="strict") for kind in kinds
+    }
 
 
 def _tombstones(storage: Storage, state: State, removed_in: RemovedIn) -> pa.Array:

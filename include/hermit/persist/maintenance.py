@@ -108,7 +108,8 @@ class Maintenance:
         if state.version and state.version % CHECKPOINT_INTERVAL == 0:
             self._table.checkpoint(state)
         if state.version and state.version % VACUUM_INTERVAL == 0:
-            threading.Thread(target=self._vacuum_quietly, name="hermit-vacuum", daemon=True).start()
+            # Not a daemon: the interpreter waits for it instead of ending in the middle of it.
+            threading.Thread(target=self._vacuum_quietly, name="hermit-vacuum").start()
 
     def _vacuum_quietly(self) -> None:
         if not self._vacuuming.acquire(blocking=False):

@@ -14,10 +14,11 @@ import pyarrow.compute as pc
 
 from hermit.persist import arrays
 from hermit.persist.commit import DataFile
-from hermit.persist.summing import sum_rows
+from hermit.persist.summing import numbers, sum_rows
 
 Load = Callable[[DataFile], pa.Table]
 COLUMNS = ["key", "value", "diff"]
+HITS_MAX = 1000
 
 
 def tables(files: Sequence[DataFile], as_of: int, load: Load) -> Iterator[pa.Table]:
@@ -33,8 +34,20 @@ def tables(files: Sequence[DataFile], as_of: int, load: Load) -> Iterator[pa.Tab
         table = load(file).select(COLUMNS)
         hit = pc.is_in(table["key"], value_set=touched)
         changes.append(table.filter(hit))
-        yield table.filter(pc.invert(hit))
+        yield from _without(table, hit, changes[-1].num_rows)
     yield consolidate(pa.concat_tables(changes))
+
+
+def _without(table: pa.Table, hit: pa.ChunkedArray, hits: int) -> Iterator[pa.Table]:
+    """The rows that were not hit. Few hits only cut the table up; many are worth a copy."""
+    if hits > HITS_MAX:
+        yield table.filter(pc.invert(hit))
+        return
+    start = 0
+    for stop in [*(numbers(pc.indices_nonzero(hit)) if hits else ()), table.num_rows]:
+        if stop > start:
+            yield table.slice(start, int(stop) - start)
+        start = int(stop) + 1
 
 
 def find_base(files: Sequence[DataFile], as_of: int) -> set[DataFile]:

@@ -22,7 +22,9 @@ _MOVED_TO = 0x00000080
 _FLAGS = os.O_CLOEXEC | os.O_NONBLOCK
 
 
-def wait_in_folder(folder: str, condition: Callable[[], bool], timeout_s: float) -> bool:
+def wait_in_folder(
+    folder: str, condition: Callable[[], bool], timeout_s: float, look_again_s: float = LOOK_AGAIN_S
+) -> bool:
     """Wait until the condition holds, which depends on the names in a folder."""
     if condition():
         return True
@@ -35,7 +37,7 @@ def wait_in_folder(folder: str, condition: Callable[[], bool], timeout_s: float)
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:
                 return False
-            if select.select([watch], [], [], min(left_s, LOOK_AGAIN_S))[0]:
+            if select.select([watch], [], [], min(left_s, look_again_s))[0]:
                 os.read(watch, 65536)
         return True
     finally:
