@@ -15,7 +15,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import psycopg
 import pytest
+from psycopg import sql
 
 from hermit.cli import app as cli
 from hermit.durable import (
@@ -27,6 +29,7 @@ from hermit.durable.abc import DurableCatalogState, UnopenedCatalogState
 from hermit.durable.fence import Fence
 from hermit.durable.shard import Shard, fence_records
 from hermit.durable.token import FenceToken
+from hermit.embedded.postgres import EmbeddedPostgres
 from hermit.rows import Row
 
 NOW_MS = 1_700_000_000_000
@@ -69,6 +72,15 @@ def _fill(unopened: Any, changes: list[tuple[Row, int]]) -> None:
     else:
         shard = Shard(unopened.location)
         shard.append(shard.client.state(), changes, fence_records(0, None, Fence.next(None, 1, None)))
+
+
+@pytest.fixture
+def database_url(postgres: EmbeddedPostgres, organization_id: uuid.UUID) -> Iterator[str]:
+    """Where the stash is: one database for all, because catalogs of different organizations do not meet."""
+    yield postgres.url()
+    schema = sql.Identifier(f"hermit_{organization_id.hex}")
+    with psycopg.connect(postgres.url(), autocommit=True) as connection:
+        connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(schema))
 
 
 @pytest.fixture

@@ -166,6 +166,22 @@ def test_two_fences_are_damage(persist: Lab, tmp_path: Path) -> None:
             ask()
 
 
+def test_a_fence_is_retracted_as_it_is_stored_whatever_a_later_build_added(
+    persist: Lab, tmp_path: Path
+) -> None:
+    persist.open()
+    shard = _shard(tmp_path)
+    state = shard.client.state()
+    upper = upper_of(state)
+    stored = shard.fence(upper)
+    assert stored is not None
+    later = stored.encode().replace(b"{", b'{"added":1,', 1)
+    records = fence_records(upper, stored, Fence.decode(later))
+    shard.append(state, [], records)
+    assert persist.open().epoch == 2
+    assert persist.open().epoch == 3
+
+
 def test_a_fence_that_is_no_fence_is_damage() -> None:
     for data in (b"", b"{}", b'{"epoch":1}', b"\xff"):
         with pytest.raises(CorruptData):

@@ -64,11 +64,20 @@ def test_replaying_the_history_compares_every_commit_and_leaves_no_trace(
     assert result["digests"] == {name: str(digest) for name, digest in before[3].items()}
     assert _state(lab) == before
     assert list((tmp_path / "scratch").iterdir()) == []
+
+
+def test_the_scratch_catalog_is_gone_afterwards(database_url: str) -> None:
+    with scratch_catalog(database_url) as shadow:
+        schema = shadow.primary.stash.schema  # type: ignore[attr-defined]
+        assert _schema_exists(database_url, schema)
+    assert not _schema_exists(database_url, schema)
+
+
+def _schema_exists(database_url: str, schema: str) -> bool:
     with psycopg.connect(database_url) as connection:
-        found = connection.execute(
-            "SELECT schema_name FROM information_schema.schemata WHERE schema_name LIKE 'hermit_%'"
-        ).fetchall()
-    assert {name for (name,) in found} <= {f"hermit_{organization_id.hex}"}
+        query = "SELECT count(*) FROM information_schema.schemata WHERE schema_name = %s"
+        found = connection.execute(query, [schema]).fetchone()
+    return found == (1,)
 
 
 @pytest.mark.parametrize("version", [14, 18])

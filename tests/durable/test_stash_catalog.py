@@ -96,6 +96,41 @@ def test_a_row_that_is_there_twice_or_less_than_never_is_damage(stash: Lab, diff
         stash.open()
 
 
+def test_a_side_table_replaces_all_contents_and_readers_take_them_over(stash: Lab, persist: Lab) -> None:
+    import pyarrow as pa
+
+    from hermit.stash import bulk
+
+    source = persist.open()
+    source.set_objects("items", [item(1)])
+    opened: Any = stash.open()
+    opened.set_objects("roles", [role(7)])
+    opened.set_tombstone(True)
+    reader = stash.read_only()
+    follower = reader.subscribe()
+    bulk.create_side(opened.stash, "back", MOVED)
+    ids = opened.stash.read(lambda transaction: transaction.collections())
+    rows = [(ids[row.collection], row.key, row.value) for row in source.snapshot()]
+    schema = pa.schema([("collection_id", pa.int64()), ("key", pa.binary()), ("value", pa.binary())])
+    batch = pa.RecordBatch.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), schema, strict=True)],
+        schema=schema,
+    )
+    where: Any = stash.unopened()
+    reader_of_rows = pa.RecordBatchReader.from_batches(schema, [batch])
+    bulk.write_side(where.client.url, where.client.organization_id, "back", reader_of_rows)
+    opened.replace_from_side("back", config={"tombstone": 0})
+    for handle in (opened, reader, stash.resume(opened.token)):
+        assert handle.digests() == source.digests()
+        assert handle.get_items() == [item(1)]
+        assert handle.get_role_by_id(role(7).key.id) is None
+        assert handle.tombstone() is False
+    with pytest.raises(HistoryGone):
+        follower.poll()
+    opened.set_objects("roles", [role(8)])
+    assert reader.get_role_by_id(role(8).key.id) == role(8)
+
+
 def test_other_components_of_the_same_stash_are_left_alone(
     stash: Lab, database_url: str, organization_id: uuid.UUID
 ) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 
 from hermit.durable.opener import opener
 from hermit.errors import CorruptData, Fenced
@@ -26,9 +26,19 @@ class Fence:
     nonce: str
     opened_by: str
     deploy_generation: int | None = None
+    stored: bytes | None = field(default=None, compare=False, repr=False)
+    """The bytes that it was read from: what a later build added to them must not be lost in a retraction."""
 
     def encode(self) -> bytes:
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":")).encode()
+        if self.stored is not None:
+            return self.stored
+        fields = {
+            "epoch": self.epoch,
+            "nonce": self.nonce,
+            "opened_by": self.opened_by,
+            "deploy_generation": self.deploy_generation,
+        }
+        return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> Fence:
@@ -39,6 +49,7 @@ class Fence:
                 nonce=str(fields["nonce"]),
                 opened_by=str(fields["opened_by"]),
                 deploy_generation=fields["deploy_generation"],
+                stored=data,
             )
         except (ValueError, KeyError, TypeError) as error:
             raise CorruptData(f"the fence of the shard is damaged: {data[:64].hex()}") from error

@@ -26,7 +26,7 @@ from hermit.persist.errors import CommitConflict, HistoryCompacted, UpperMismatc
 from hermit.rows import Row, Update
 
 if TYPE_CHECKING:
-    from hermit.persist.commit import DataFile, StagedFile
+    from hermit.persist.commit import StagedFile
     from hermit.persist.state import State
 
 STORE = "persist"
@@ -70,22 +70,16 @@ class Shard:
             rows.update(zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True))
         return count
 
-    def updates(self, state: State, collections: Sequence[str], lower: int = 0) -> Iterator[Update]:
-        """The stored updates at or after a time."""
-        for file in state.files(collections):
-            if file.time_max >= lower:
-                yield from self._updates_in(file, lower)
-
-    def _updates_in(self, file: DataFile, lower: int) -> Iterator[Update]:
+    def updates(self, state: State, collections: Sequence[str]) -> Iterator[Update]:
+        """The stored updates."""
         from hermit.persist.batch import read_file
         from hermit.persist.frontier import time_from_long
 
-        table = read_file(self.location, file, storage_options=self._storage_options)
-        columns = [table[name].to_pylist() for name in ("key", "value", "time", "diff")]
-        for key, value, stored, diff in zip(*columns, strict=True):
-            time = time_from_long(stored)
-            if time >= lower:
-                yield Update(file.collection, key, value, time, diff)
+        for file in state.files(collections):
+            table = read_file(self.location, file, storage_options=self._storage_options)
+            columns = [table[name].to_pylist() for name in ("key", "value", "time", "diff")]
+            for key, value, time, diff in zip(*columns, strict=True):
+                yield Update(file.collection, key, value, time_from_long(time), diff)
 
     def fence(self, upper: int) -> Fence | None:
         """Who had opened the catalog last, just before this upper."""
