@@ -27,7 +27,7 @@ from hermit.durable import (
 )
 from hermit.durable.abc import DurableCatalogState, UnopenedCatalogState
 from hermit.durable.fence import Fence
-from hermit.durable.shard import Shard, fence_records
+from hermit.durable.shard import Shard, fence_records, upper_of
 from hermit.durable.token import FenceToken
 from hermit.embedded.postgres import EmbeddedPostgres
 from hermit.rows import Row
@@ -63,6 +63,11 @@ def fill(lab: Lab, rows: Iterable[Row]) -> None:
     _fill(lab.unopened(), [(row, 1) for row in rows])
 
 
+def refill(lab: Lab, changes: list[tuple[Row, int]]) -> None:
+    """Change what is stored, as the same build would have later."""
+    _fill(lab.unopened(), changes)
+
+
 def _fill(unopened: Any, changes: list[tuple[Row, int]]) -> None:
     if unopened.store == "shadow":
         _fill(unopened.primary, changes)
@@ -71,7 +76,9 @@ def _fill(unopened: Any, changes: list[tuple[Row, int]]) -> None:
         unopened.client.open(lambda transaction: transaction.append(changes))[0].close()
     else:
         shard = Shard(unopened.location)
-        shard.append(shard.client.state(), changes, fence_records(0, None, Fence.next(None, 1, None)))
+        state = shard.state()
+        first = fence_records(0, None, Fence.next(None, 1, None))
+        shard.append(state, changes, {} if upper_of(state) else first)
 
 
 @pytest.fixture

@@ -11,13 +11,14 @@ from deltalake import DeltaTable
 
 from hermit.durable import fence as fences
 from hermit.durable.contents import FENCE, MOVED
-from hermit.durable.errors import ConcurrentChange
+from hermit.durable.errors import ConcurrentChange, NotACatalog
 from hermit.durable.fence import Fence
 from hermit.durable.shard import VERSION, Shard, fence_records, upper_of
 from hermit.errors import CorruptData, Fenced, HermitError
 from hermit.formats.gen import objects_pb2 as pb
 from hermit.objects import KINDS
-from hermit.persist.batch import BatchWriter
+from hermit.persist.batch import BatchWriter, list_staged
+from hermit.persist.errors import LocationGone
 from hermit.rows import Row
 
 from .conftest import Lab, fill
@@ -84,11 +85,14 @@ def test_an_upgrade_and_the_epoch_are_one_commit(persist: Lab, tmp_path: Path) -
     from hermit.formats.generate import rows as generate
 
     fill(persist, generate(60, 1, 15))
+    before = Shard(str(tmp_path / "shard")).state()
     persist.open()
-    rows = DeltaTable(str(tmp_path / "shard")).to_pyarrow_table().to_pylist()
-    changed = {row["collection"] for row in rows if row["time"] == 1}
+    after = Shard(str(tmp_path / "shard")).state()
+    assert after.version == before.version + 1
+    changed = {file.collection for path, file in after.live.items() if path not in before.live}
     assert {"items", "config", FENCE} <= changed
-    assert {row["time"] for row in rows} == {0, 1}
+    assert {after.upper(name) for name in (*MOVED, FENCE, VERSION)} == {upper_of(before) + 1}
+    assert not list_staged(tmp_path / "shard")
 
 
 @pytest.mark.row("D-39", "D-52", "D-56", "D-57")
@@ -249,3 +253,43 @@ def test_a_follower_learns_that_other_contents_took_the_place(persist: Lab, stas
     with pytest.raises(HistoryGone):
         follower.poll()
     assert opened.subscribe().poll() == []
+
+
+def test_a_shard_without_a_fence_is_a_named_error_and_stays_as_it_is(persist: Lab, tmp_path: Path) -> None:
+    """Somebody wrote the collections by hand and forgot one, or wrote them one by one."""
+    client = _shard(tmp_path).client
+    uppers = dict.fromkeys(MOVED, 1)
+    client.compare_and_append({}, expected=dict.fromkeys(MOVED, 0), new_upper=uppers)
+    state = client.state()
+    unopened = persist.unopened()
+    for call in (unopened.open, unopened.open_read_only, unopened.is_initialized, unopened.epoch):
+        with pytest.raises(NotACatalog, match="no fence") as caught:
+            call()
+        assert caught.value.location == str(tmp_path / "shard")
+    assert client.state() == state
+
+
+def test_a_collection_that_left_the_timeline_is_a_named_error(persist: Lab, tmp_path: Path) -> None:
+    opened = persist.open()
+    _shard(tmp_path).client.compare_and_append({}, expected={"items": 1}, new_upper={"items": 9})
+    for call in (opened.get_roles, persist.open, persist.read_only):
+        with pytest.raises(NotACatalog, match="items at 9"):
+            call()
+
+
+def test_a_shard_that_is_deleted_under_a_handle_is_not_answered_from_memory(
+    persist: Lab, tmp_path: Path
+) -> None:
+    opened = persist.open()
+    reader = persist.read_only()
+    shutil.rmtree(tmp_path / "shard")
+    for call in (
+        opened.get_roles,
+        opened.confirm_leadership,
+        lambda: opened.set_objects("roles", [role(1)]),
+        reader.get_roles,
+        lambda: reader.subscribe(),
+    ):
+        with pytest.raises(LocationGone):
+            call()
+    assert not (tmp_path / "shard").exists()

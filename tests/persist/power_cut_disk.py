@@ -119,6 +119,9 @@ class PowerCutDisk:
             self._alive()
             return path in self.files or path in self.folders
 
+    def hold(self, path: str) -> None:
+        """Nobody deletes a whole location here."""
+
     def list(self, path: str) -> list[tuple[str, int, int]]:
         with self._lock:
             self._alive()

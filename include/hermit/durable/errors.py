@@ -22,6 +22,13 @@ class UpgradeNeeded(DurableError):
     current: int
 
 
+class NotACatalog(DurableError):
+    """A location holds collections by the names of a catalog's, but not as a catalog would."""
+
+    hint = "something else wrote there; restore the shard from a copy, or choose another location"
+    location: str
+
+
 class GenerationTooOld(DurableError):
     """A process of an older deploy generation tried to open a catalog that a newer one took over."""
 

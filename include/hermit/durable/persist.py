@@ -8,6 +8,7 @@ now. A crash before the append leaves the shard as it was; after it, everything 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,18 +24,21 @@ from hermit.durable.shard import (
     frontiers,
     upper_of,
 )
+from hermit.durable.spooled import SpooledContents
 from hermit.durable.state import CACHED, CatalogState
 from hermit.durable.store import Store
 from hermit.durable.token import FenceToken
 from hermit.durable.unopened import Unopened, VacantStore, closed_on_error
 from hermit.errors import Unavailable
 from hermit.formats import config
+from hermit.formats.versions import STASH_VERSION
 from hermit.persist import PersistClient
-from hermit.persist.errors import CommitConflict, ReadBeforeSince, UpperMismatch
+from hermit.persist.errors import CommitConflict, PersistError, ReadBeforeSince, UpperMismatch
 from hermit.rows import Row
 
 if TYPE_CHECKING:
     from hermit.persist.commit import StagedFile
+    from hermit.persist.state import State
 
 _OPEN_ATTEMPTS_MAX = 1000
 
@@ -91,7 +95,7 @@ class UnopenedPersistCatalog(Unopened):
     @property
     def identity(self) -> str:
         """Which shard this is, also after another one took its place."""
-        return self._shard.client.state().table_id
+        return self._shard.state().table_id
 
     @property
     def location(self) -> str:
@@ -99,18 +103,18 @@ class UnopenedPersistCatalog(Unopened):
         return self._shard.location
 
     def is_initialized(self) -> bool:
-        return upper_of(self._shard.client.state()) > 0
+        return upper_of(self._shard.state()) > 0
 
     def epoch(self) -> int | None:
-        fence = self._shard.fence(upper_of(self._shard.client.state()))
+        fence = self._shard.fence(upper_of(self._shard.state()))
         return None if fence is None else fence.epoch
 
     def frontiers(self) -> dict[str, Any]:
         """Upper, since and Delta version."""
-        return frontiers(self._shard.client.state())
+        return frontiers(self._shard.state())
 
     def holder(self) -> str | None:
-        fence = self._shard.fence(upper_of(self._shard.client.state()))
+        fence = self._shard.fence(upper_of(self._shard.state()))
         if fence is None or not ShardPresence(self._shard.location, fence.epoch).is_held():
             return None
         return fence.opened_by
@@ -136,21 +140,47 @@ class UnopenedPersistCatalog(Unopened):
 
     def resume(self, token: FenceToken, *, preload: bool = False) -> PersistCatalog:
         fence = Fence(token.epoch, token.nonce, "", token.deploy_generation)
-        with closed_on_error(ShardStore(self._shard, self._shard.client.state(), fence)) as store:
+        with closed_on_error(ShardStore(self._shard, self._shard.state(), fence)) as store:
             store.confirm()
             _, rows = store.read(CACHED if preload else (CONFIG,))
             self._check_format(read_config(rows[CONFIG].items()).get(config.USER_VERSION))
             return self._opened(store, rows, token.deploy_generation)
 
     def _open_once(self, request: OpenRequest, epoch_min: int, loaded: Sequence[str]) -> PersistCatalog:
-        state = self._shard.client.state()
+        state = self._shard.state()
         upper = upper_of(state)
-        contents = MemoryContents(_Snapshot(self._shard, upper).rows)
+        snapshot = _Snapshot(self._shard, upper)
+        version = read_config(snapshot.rows(CONFIG).items()).get(config.USER_VERSION)
+        if version not in (None, STASH_VERSION):
+            return self._open_older(state, request, epoch_min, loaded)
+        contents = MemoryContents(snapshot.rows)
         outcome = bootstrap(contents, request)
         stored = self._shard.fence(upper)
         fence = Fence.next(stored, epoch_min, outcome.deploy_generation)
         rows = {name: contents.table(name) for name in loaded}
         state = self._shard.append(state, contents.changes(), fence_records(upper, stored, fence))
+        return self._opened(ShardStore(self._shard, state, fence), rows, outcome.deploy_generation)
+
+    def _open_older(
+        self, state: State, request: OpenRequest, epoch_min: int, loaded: Sequence[str]
+    ) -> PersistCatalog:
+        """Open a catalog of an older format: what the upgrade makes of it is staged in files, then one commit
+        puts them in the place of what was there and raises the epoch."""
+        upper = upper_of(state)
+        with SpooledContents(partial(self._shard.pairs, upper=upper)) as contents:
+            outcome = bootstrap(contents, request)
+            stored = self._shard.fence(upper)
+            fence = Fence.next(stored, epoch_min, outcome.deploy_generation)
+            rows = {name: self._shard.table(name, contents.rows(name)) for name in loaded}
+            staged = self._shard.stage(contents.stage)
+            changed = contents.changed
+        try:
+            state = self._shard.replace_collections(
+                state, staged, changed, fence_records(upper, stored, fence)
+            )
+        except PersistError:
+            self._shard.drop(staged)
+            raise
         return self._opened(ShardStore(self._shard, state, fence), rows, outcome.deploy_generation)
 
     def _opened(
@@ -167,10 +197,10 @@ class UnopenedPersistCatalog(Unopened):
         )
 
     def _stored_config(self) -> dict[str, int]:
-        return read_config(self._shard.rows(CONFIG, upper_of(self._shard.client.state())).items())
+        return read_config(self._shard.rows(CONFIG, upper_of(self._shard.state())).items())
 
     def _reader(self) -> Store:
-        state = self._shard.client.state()
+        state = self._shard.state()
         fence = self._shard.fence(upper_of(state))
         if fence is None:
             return VacantStore(STORE, self.is_initialized)

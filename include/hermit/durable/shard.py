@@ -10,22 +10,25 @@ off every older one: there is no lock to hold, and none to lose.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hermit.durable import fence as fences
 from hermit.durable.bootstrap import Rows
 from hermit.durable.contents import FENCE, MOVED
-from hermit.durable.errors import ConcurrentChange
+from hermit.durable.errors import ConcurrentChange, NotACatalog
 from hermit.durable.fence import Fence
 from hermit.durable.presence import ShardPresence
 from hermit.durable.store import HISTORY_INTERVAL, HISTORY_KEPT, Commit, Position, RowChange
-from hermit.errors import CorruptData
+from hermit.errors import CorruptData, HermitError
 from hermit.persist import PersistClient
 from hermit.persist.errors import CommitConflict, HistoryCompacted, UpperMismatch
 from hermit.rows import Row, Update
 
 if TYPE_CHECKING:
+    from hermit.persist.batch import BatchWriter
     from hermit.persist.commit import StagedFile
     from hermit.persist.state import State
 
@@ -35,8 +38,17 @@ _TIMED = (*MOVED, FENCE)
 # The catalog holds its objects itself; this is for the fence and for files that are soon merged.
 _CACHE_BYTES = 1 << 20
 _MANY_ROWS = 10_000
+# So many rows are held twice while a collection is read: as they were decoded, and as they are kept.
+_BATCH_ROWS = 8192
 
 Records = dict[str, list[tuple[bytes, bytes, int, int]]]
+
+
+class Staged(NamedTuple):
+    """A batch of files that no commit names yet."""
+
+    batch_id: str
+    files: Sequence[StagedFile]
 
 
 class Shard:
@@ -49,6 +61,30 @@ class Shard:
         self.location = location
         self._storage_options = storage_options
 
+    def state(self) -> State:
+        """The latest state, in which all collections of the catalog must be on one timeline."""
+        state = self.client.state()
+        uppers = {name: state.upper(name) for name in _TIMED}
+        astray = sorted(name for name, upper in uppers.items() if upper != uppers[FENCE])
+        if astray:
+            what = "has no fence" if not uppers[FENCE] else f"has its fence at time {uppers[FENCE]}"
+            where = ", ".join(f"{name} at {uppers[name]}" for name in astray)
+            raise NotACatalog(
+                f"{self.location} is no shard of a catalog: it {what}, but {where}",
+                location=self.location,
+                collections=astray,
+            )
+        return state
+
+    def pairs(self, collection: str, upper: int) -> Iterator[tuple[bytes, bytes]]:
+        """The same rows as `rows`, streamed: a batch of them is in memory at a time."""
+        if not upper:
+            return
+        for _, table in self.client.snapshot_tables([collection], upper - 1, batch_rows=_BATCH_ROWS):
+            if any(diff != 1 for diff in table["diff"].to_pylist()):
+                raise self._not_one_value(collection)
+            yield from zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True)
+
     def rows(self, collection: str, upper: int) -> Rows:
         """The live rows of a collection just before this upper, by key."""
         rows: Rows = {}
@@ -56,17 +92,30 @@ class Shard:
         if count > _MANY_ROWS:
             _give_back_memory()
         if count != len(rows):
-            raise CorruptData(
-                f"{collection} in {self.location} does not hold one value for each key",
-                hint="restore the catalog from a copy",
-                collection=collection,
-            )
+            raise self._not_one_value(collection)
         return rows
 
+    def table(self, collection: str, pairs: Iterable[tuple[bytes, bytes]]) -> Rows:
+        """Rows of a collection by key, of which each must have one."""
+        rows: Rows = {}
+        for key, value in pairs:
+            if rows.setdefault(key, value) is not value:
+                raise self._not_one_value(collection)
+        return rows
+
+    def _not_one_value(self, collection: str) -> CorruptData:
+        return CorruptData(
+            f"{collection} in {self.location} does not hold one value for each key",
+            hint="restore the catalog from a copy",
+            collection=collection,
+        )
+
     def _read(self, collection: str, upper: int, rows: Rows) -> int:
+        from pyarrow.compute import sum as sum_of
+
         count = 0
-        for _, table in self.client.snapshot_tables([collection], upper - 1):
-            count += int(table["diff"].to_numpy().sum())
+        for _, table in self.client.snapshot_tables([collection], upper - 1, batch_rows=_BATCH_ROWS):
+            count += sum_of(table["diff"]).as_py()
             rows.update(zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True))
         return count
 
@@ -96,6 +145,38 @@ class Shard:
             expected[VERSION], new_upper[VERSION] = state.upper(VERSION), upper + 1
         return self.client.compare_and_append(
             records, expected=expected, new_upper=new_upper, since=_since(state, upper)
+        )
+
+    def stage(self, write: Callable[[BatchWriter], None]) -> Staged:
+        """Rows in files that no commit names yet."""
+        from hermit.persist.batch import BatchWriter
+
+        staged = Staged(f"upgrade-{uuid.uuid4().hex}", [])
+        try:
+            with BatchWriter(self.location, staged.batch_id, storage_options=self._storage_options) as writer:
+                write(writer)
+                return staged._replace(files=writer.finish())
+        except BaseException:
+            self.drop(staged)
+            raise
+
+    def drop(self, staged: Staged) -> None:
+        """Delete staged files that no commit names after all. If that fails, a vacuum will, some day."""
+        from hermit.persist.batch import drop_staged
+
+        with suppress(OSError, HermitError):
+            drop_staged(self.location, staged.batch_id, self._storage_options)
+
+    def replace_collections(
+        self, state: State, staged: Staged, collections: Sequence[str], fence: Records
+    ) -> State:
+        """Make a batch all that these collections hold, and append the fence, if nobody committed since."""
+        return self.client.replace_with_batch(
+            staged.files,
+            collections=collections,
+            version=state.version,
+            updates=fence,
+            new_upper=dict.fromkeys((*_TIMED, VERSION), upper_of(state) + 1),
         )
 
     def replace(self, version: int, upper: int, files: Sequence[StagedFile], own: Sequence[Row]) -> State:
@@ -177,14 +258,14 @@ class ShardStore:
     def check(self) -> Position:
         """One call to the store if nobody committed; otherwise a look at who did."""
         if not self._shard.client.is_current(self._state.version):
-            state = self._shard.client.state()
+            state = self._shard.state()
             if upper_of(state) != upper_of(self._state) or state.table_id != self._state.table_id:
                 self._compare(state)
             self._state = state
         return self.position
 
     def confirm(self) -> None:
-        self._state = self._shard.client.state()
+        self._state = self._shard.state()
         self._compare(self._state)
 
     def read(self, collections: Sequence[str]) -> tuple[Position, Mapping[str, Rows]]:

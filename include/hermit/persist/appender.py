@@ -118,6 +118,7 @@ class Appender:
         """The cached state if the condition holds there, as the commit checks it again; else the latest."""
         state = self._table.cached
         if state.version >= 0:
+            self._table.check_present()
             with suppress(PersistError):
                 append.check(state)
                 return state

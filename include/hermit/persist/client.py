@@ -317,11 +317,14 @@ class PersistClient:
                 yield from ((name, key, value, diff) for key, value, diff in zip(*columns, strict=True))
 
     def snapshot_tables(
-        self, names: Sequence[str], as_of: int | None = None
+        self, names: Sequence[str], as_of: int | None = None, *, batch_rows: int | None = None
     ) -> Iterator[tuple[str, pa.Table]]:
-        """The same as tables with the columns key, value, diff, each with the collection's name."""
+        """The same as tables with the columns key, value, diff, each with the collection's name.
+
+        With `batch_rows`, large files are decoded so many rows at a time: slower, in bounded memory.
+        """
         self._slot.check()
-        return self._reader.tables(names, as_of)
+        return self._reader.tables(names, as_of, batch_rows=batch_rows)
 
     def snapshot_arrow(self, names: Sequence[str], as_of: int | None = None) -> Iterator[pa.RecordBatch]:
         """The same as record batches with the columns collection (dictionary), key, value, diff."""
@@ -341,7 +344,7 @@ class PersistClient:
     def lookup(self, name: str, key: bytes, as_of: int | None = None) -> list[tuple[bytes, int]]:
         """The values of one key at a time, as (value, diff)."""
         self._slot.check()
-        found = self._reader.tables([name], as_of, key)
+        found = self._reader.tables([name], as_of, key=key)
         return [
             (value, diff)
             for _, table in found

@@ -105,6 +105,13 @@ class UnknownEncoding(PersistError):
     known: int
 
 
+class LocationGone(PersistError):
+    """The location was deleted, or replaced by another one, under a client that was reading it."""
+
+    hint = "restore it from a copy, then open it again"
+    location: str
+
+
 class Locked(PersistError):
     """Another writer holds the location's write lock."""
 

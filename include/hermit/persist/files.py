@@ -117,25 +117,47 @@ def load(blob: Blob, location: str, file: DataFile, columns: list[str] | None = 
     return decode(data, location, file, columns)
 
 
+def stream(blob: Blob, location: str, file: DataFile, batch_rows: int) -> Iterator[pa.Table]:
+    """The same in pieces of so many rows: no more than one of them is decoded at a time."""
+    data = blob.get(file.path)
+    if data is None:
+        raise FileNotFoundError(file.path)
+    _check_bytes(data, location, file)
+    rows = 0
+    try:
+        for batch in pq.ParquetFile(pa.BufferReader(data)).iter_batches(batch_rows, use_threads=False):
+            rows += batch.num_rows
+            yield pa.Table.from_batches([batch])
+    except (pa.ArrowException, OSError) as error:
+        raise corrupt(location, file.path, str(error), collection=file.collection) from error
+    _check_rows(rows, location, file)
+
+
 def decode(data: bytes, location: str, file: DataFile, columns: list[str] | None = None) -> pa.Table:
     """The table in these bytes, once they are known to be the ones that were written."""
-    if len(data) != file.bytes:
-        raise corrupt(
-            location, file.path, f"it has {len(data)} of {file.bytes} bytes", collection=file.collection
-        )
-    if checksum(data) != file.checksum:
-        raise corrupt(location, file.path, "its checksum does not fit", collection=file.collection)
+    _check_bytes(data, location, file)
     try:
         # Not `read_table`, which drags in pandas: 1.5 s before the first row.
         # Threads keep the memory that they once had: not worth it for a file that takes milliseconds.
         table = pq.ParquetFile(pa.BufferReader(data)).read(columns, use_threads=len(data) >= _THREADS_BYTES)
     except (pa.ArrowException, OSError) as error:
         raise corrupt(location, file.path, str(error), collection=file.collection) from error
-    if table.num_rows != file.rows:
-        raise corrupt(
-            location, file.path, f"it has {table.num_rows} of {file.rows} rows", collection=file.collection
-        )
+    _check_rows(table.num_rows, location, file)
     return table
+
+
+def _check_bytes(data: bytes, location: str, file: DataFile) -> None:
+    if len(data) != file.bytes:
+        raise corrupt(
+            location, file.path, f"it has {len(data)} of {file.bytes} bytes", collection=file.collection
+        )
+    if checksum(data) != file.checksum:
+        raise corrupt(location, file.path, "its checksum does not fit", collection=file.collection)
+
+
+def _check_rows(rows: int, location: str, file: DataFile) -> None:
+    if rows != file.rows:
+        raise corrupt(location, file.path, f"it has {rows} of {file.rows} rows", collection=file.collection)
 
 
 def records_of(table: pa.Table) -> Iterator[Record]:

@@ -9,9 +9,10 @@ and if a file is gone all the same, the reader starts again from the latest stat
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
-from hermit.errors import NotInitialized
+from hermit.errors import HermitError, NotInitialized
 from hermit.persist import check
 from hermit.persist.commit import DataFile
 from hermit.persist.errors import FilesVacuumed, corrupt
@@ -33,14 +34,22 @@ class Reader:
         self._location = table.storage.location
 
     def tables(
-        self, names: Sequence[str], as_of: int | None, key: bytes | None = None
+        self,
+        names: Sequence[str],
+        as_of: int | None,
+        *,
+        key: bytes | None = None,
+        batch_rows: int | None = None,
     ) -> Iterator[tuple[str, pa.Table]]:
-        """The consolidated contents per collection, all or of one key, as tables of key, value and diff."""
+        """The consolidated contents per collection, all or of one key, as tables of key, value and diff.
+
+        With `batch_rows`, large files are decoded so many rows at a time.
+        """
         state = self.state_at(names, as_of)
         for _ in range(3):
             begun = False
             try:
-                for item in self._tables(state, names, as_of, key):
+                for item in self._tables(state, names, as_of, key, batch_rows):
                     begun = True
                     yield item
             except FilesVacuumed:
@@ -52,17 +61,23 @@ class Reader:
         raise FilesVacuumed(f"files of {self._location} are vacuumed faster than they can be read")
 
     def _tables(
-        self, state: State, names: Sequence[str], as_of: int | None, key: bytes | None
+        self,
+        state: State,
+        names: Sequence[str],
+        as_of: int | None,
+        key: bytes | None,
+        batch_rows: int | None,
     ) -> Iterator[tuple[str, pa.Table]]:
         from hermit.persist import snapshot
 
+        pieces = None if batch_rows is None else partial(self.stream, batch_rows=batch_rows)
         load = self.load if key is None else lambda file: snapshot.of_key(self.load(file), key)
         times = {name: state.upper(name) - 1 if as_of is None else as_of for name in names}
         for name, at in times.items():
             check.readable(name, state.frontier(name), at)
         with pin(self._location, state.files(names)):
             for name, at in times.items():
-                for table in snapshot.tables(state.files([name]), at, load):
+                for table in snapshot.tables(state.files([name]), at, load, pieces):
                     if table.num_rows:
                         yield name, table
 
@@ -90,7 +105,18 @@ class Reader:
         try:
             return files.load(self._blob, self._location, file)
         except FileNotFoundError as error:
-            if file.path in self._table.refresh().live:
-                why = "the file is missing"
-                raise corrupt(self._location, file.path, why, collection=file.collection) from error
-            raise FilesVacuumed(f"{file.path} of {self._location} was vacuumed", path=file.path) from error
+            raise self._missing(file) from error
+
+    def stream(self, file: DataFile, batch_rows: int) -> Iterator[pa.Table]:
+        """The verified table of a file in pieces."""
+        from hermit.persist import files
+
+        try:
+            yield from files.stream(self._blob, self._location, file, batch_rows)
+        except FileNotFoundError as error:
+            raise self._missing(file) from error
+
+    def _missing(self, file: DataFile) -> HermitError:
+        if file.path in self._table.refresh().live:
+            return corrupt(self._location, file.path, "the file is missing", collection=file.collection)
+        return FilesVacuumed(f"{file.path} of {self._location} was vacuumed", path=file.path)

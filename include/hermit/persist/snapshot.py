@@ -7,7 +7,7 @@ that a snapshot costs little more than reading the bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,24 +17,32 @@ from hermit.persist.commit import DataFile
 from hermit.persist.summing import numbers, sum_rows
 
 Load = Callable[[DataFile], pa.Table]
+Pieces = Callable[[DataFile], Iterable[pa.Table]]
 COLUMNS = ["key", "value", "diff"]
 HITS_MAX = 1000
 
 
-def tables(files: Sequence[DataFile], as_of: int, load: Load) -> Iterator[pa.Table]:
-    """The consolidated contents of one collection: tables of key, value and diff, each row once."""
+def tables(
+    files: Sequence[DataFile], as_of: int, load: Load, pieces: Pieces | None = None
+) -> Iterator[pa.Table]:
+    """The consolidated contents of one collection: tables of key, value and diff, each row once.
+
+    With `pieces`, the files that hold most of the rows are read piece by piece.
+    """
+    pieces = pieces or (lambda file: (load(file),))
     files = [file for file in files if file.time_min <= as_of]
     base = find_base(files, as_of)
     changes = [_until(load(file), file, as_of) for file in files if file not in base]
     if not changes:
-        yield from (load(file).select(COLUMNS) for file in base)
+        yield from (table.select(COLUMNS) for file in base for table in pieces(file))
         return
     touched = pc.unique(pa.chunked_array([chunk for t in changes for chunk in t["key"].chunks], pa.binary()))
-    for file in base:
-        table = load(file).select(COLUMNS)
+    for table in (table.select(COLUMNS) for file in base for table in pieces(file)):
         hit = pc.is_in(table["key"], value_set=touched)
-        changes.append(table.filter(hit))
-        yield from _without(table, hit, changes[-1].num_rows)
+        found = table.filter(hit)
+        if found.num_rows:
+            changes.append(found)
+        yield from _without(table, hit, found.num_rows)
     yield consolidate(pa.concat_tables(changes))
 
 

@@ -10,6 +10,8 @@ Invariants that everything above rests on:
 - Old log entries are deleted oldest first, never younger than `HISTORY_MIN_S`. "The next entry is
   absent" therefore means "nobody committed" as long as our own entry was seen less than that ago;
   after half that time we look whether it is still there.
+- It means that also when somebody deleted the whole location. A directory that is held open tells of that at
+  once; elsewhere we look for our own entry every `LOOK_AGAIN_S`.
 """
 
 from __future__ import annotations
@@ -24,12 +26,13 @@ from dataclasses import replace
 
 from hermit.errors import HermitError
 from hermit.persist.commit import ENCODING_VERSION, Commit, DataFile
-from hermit.persist.errors import CommitConflict, UnknownEncoding, corrupt
+from hermit.persist.errors import CommitConflict, LocationGone, UnknownEncoding, corrupt
 from hermit.persist.metrics import Metrics
 from hermit.persist.state import State, apply
 from hermit.persist.storage.abc import Storage, commit_key
 
 HISTORY_MIN_S = 24 * 3600.0
+LOOK_AGAIN_S = 60.0
 _RECENT_MAX = 200
 _log = logging.getLogger(__name__)
 
@@ -54,15 +57,18 @@ class Table:
         """Whether nobody committed after this version: one call to the store."""
         if self.storage.log.exists(version + 1):
             return False
-        return self._is_fresh() or version < 0 or self._confirm(version)
+        return version < 0 or self._is_fresh() or self._confirm(version)
 
     def refresh(self) -> State:
         """The latest state, durable."""
         with self._lock:
             before = self._state
+            self.check_present()
             state = self._open() if before.version < 0 else self._catch_up(before)
             if not self._is_fresh() and state.version >= 0 and not self._confirm(state.version):
                 state = self._open()
+                if before.table_id not in ("", state.table_id):
+                    raise self._gone()
             if state.version > before.version:
                 self.storage.log.sync()
                 self._state = state
@@ -153,8 +159,21 @@ class Table:
                 check_encoding(self.storage.location, state)
         return state
 
+    def check_present(self) -> None:
+        """Fail if the location is known to be deleted. No call to the store."""
+        if self.storage.log.is_gone():
+            raise self._gone()
+
+    def _gone(self) -> LocationGone:
+        location = self.storage.location
+        return LocationGone(f"{location} was deleted under this client", location=location)
+
     def _is_fresh(self) -> bool:
-        return _uptime_s() - self._confirmed_s < HISTORY_MIN_S / 2
+        gone = self.storage.log.is_gone()
+        if gone:
+            raise self._gone()
+        bound_s = LOOK_AGAIN_S if gone is None else HISTORY_MIN_S / 2
+        return _uptime_s() - self._confirmed_s < bound_s
 
     def _confirm(self, version: int) -> bool:
         """Whether the entry of this version still exists, so that the next one cannot have been deleted."""

@@ -23,7 +23,29 @@ class Disk(Protocol):
     def unlink(self, path: str) -> None: ...
     def make_folder(self, path: str) -> bool: ...
     def exists(self, path: str) -> bool: ...
+    def hold(self, path: str) -> HeldFolder | None: ...
     def list(self, path: str) -> list[tuple[str, int, int]]: ...
+
+
+class HeldFolder(Protocol):
+    """A folder that is known by more than its name."""
+
+    def is_deleted(self) -> bool: ...
+
+
+class OpenFolder:
+    """A folder that is held open: the kernel tells whether it was deleted, without a look at any path."""
+
+    def __init__(self, path: str) -> None:
+        self._handle = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    def is_deleted(self) -> bool:
+        return os.fstat(self._handle).st_nlink == 0
+
+    def __del__(self) -> None:
+        # Without a handle if opening it failed.
+        if hasattr(self, "_handle"):
+            os.close(self._handle)
 
 
 class OsDisk:
@@ -82,6 +104,13 @@ class OsDisk:
         except (FileNotFoundError, NotADirectoryError):
             return False
         return True
+
+    def hold(self, path: str) -> OpenFolder | None:
+        """Hold a folder open; None if there is none."""
+        try:
+            return OpenFolder(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
 
     def list(self, path: str) -> list[tuple[str, int, int]]:
         """Files below a folder: name relative to it, bytes, time of the last change in ms."""

@@ -19,7 +19,7 @@ from hermit.persist.commit import Commit
 from hermit.persist.errors import SyncFailed, corrupt
 from hermit.persist.failpoints import fail_point
 from hermit.persist.storage.abc import BlobInfo, Storage, StoredCommit, commit_key
-from hermit.persist.storage.disk import Disk, OsDisk
+from hermit.persist.storage.disk import Disk, HeldFolder, OsDisk
 from hermit.persist.storage.notify import wait_in_folder
 
 _TMP = "_hermit/tmp"
@@ -187,6 +187,7 @@ class LocalLog:
     def __init__(self, files: LocalFiles) -> None:
         self._files = files
         self._disk = files.disk
+        self._folder: HeldFolder | None = None
 
     def read(self, version: int) -> StoredCommit | None:
         key = commit_key(version)
@@ -201,9 +202,15 @@ class LocalLog:
     def exists(self, version: int) -> bool:
         return self._disk.exists(self._files.path(commit_key(version)))
 
+    def is_gone(self) -> bool:
+        if self._folder is None:
+            self._folder = self._disk.hold(self._files.path("_delta_log"))
+        return self._folder is not None and self._folder.is_deleted()
+
     def append(self, version: int, commit: Commit) -> str | None:
         data, checksum = commits.render(commit, version)
         self._files.make_folder("_delta_log")
+        self.is_gone()  # holds the folder from its beginning
         source = self._files.write_temporary(data)
         fail_point("log.written")
         try:

@@ -102,6 +102,9 @@ class MemoryLog:
     def exists(self, version: int) -> bool:
         return commit_key(version) in self._blob.files
 
+    def is_gone(self) -> bool:
+        return False
+
     def append(self, version: int, commit: Commit) -> str | None:
         data, checksum = commits.render(commit, version)
         if not self._blob.put_if_absent(commit_key(version), data):

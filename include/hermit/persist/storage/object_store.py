@@ -124,6 +124,9 @@ class ObjectLog:
     def exists(self, version: int) -> bool:
         return self._blob.exists(commit_key(version))
 
+    def is_gone(self) -> None:
+        """Only a call could tell."""
+
     def append(self, version: int, commit: Commit) -> str | None:
         digest = commits.meaning(commit)
         ours = {**commits.hermit_info(commit), "checksum": digest}

@@ -102,6 +102,9 @@ class RetryingLog:
         self._metrics.add("log_checks")
         return self._policy.run(lambda: self._log.exists(version), self._metrics)
 
+    def is_gone(self) -> bool | None:
+        return self._log.is_gone()
+
     def append(self, version: int, commit: Commit) -> str | None:
         self._metrics.add("log_appends")
         unsure = False
