@@ -41,7 +41,7 @@ def environment(settings: Settings, port: int | None = None) -> dict[str, str]:
         "CORE__EXECUTOR": "LocalExecutor",
         "CORE__PARALLELISM": "4",
         "CORE__FERNET_KEY": keys["fernet"],
-        "CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USER}:admin",
+        "CORE__SIMPLE_AUTH_MANAGER_USERS": _users(),
         "CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(airflow / "passwords.json"),
         "API__SECRET_KEY": keys["api"],
         "API_AUTH__JWT_SECRET": keys["jwt"],
@@ -70,6 +70,12 @@ def environment(settings: Settings, port: int | None = None) -> dict[str, str]:
         "HERMIT_ORGANIZATION_ID": str(settings.organization_id),
         "PYTHONWARNINGS": "ignore",
     }
+
+
+def _users() -> str:
+    """The admin, and whoever else is asked for as `name:role,…`; Airflow makes their passwords."""
+    more = os.environ.get("HERMIT_AIRFLOW_USERS")
+    return f"{USER}:admin,{more}" if more else f"{USER}:admin"
 
 
 def password(settings: Settings) -> str:

@@ -32,13 +32,14 @@ class HermitPersistHook(BaseHook):
 
     def location(self) -> str:
         """The root under which every catalog's shard lives."""
-        return self._location_of(self.get_connection(self.persist_conn_id))
+        return self.location_of(self.get_connection(self.persist_conn_id))
 
     async def alocation(self) -> str:
         """The same, for triggers."""
-        return self._location_of(await self.aget_connection(self.persist_conn_id))
+        return self.location_of(await self.aget_connection(self.persist_conn_id))
 
-    def _location_of(self, connection: Any) -> str:
+    def location_of(self, connection: Any) -> str:
+        """The same, of a connection that somebody else looked up."""
         location = connection.extra_dejson.get("location") or connection.host
         if not location:
             raise ValueError(f"connection {self.persist_conn_id!r} names no location")

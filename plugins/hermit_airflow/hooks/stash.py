@@ -30,14 +30,15 @@ class HermitStashHook(BaseHook):
 
     def url(self) -> str:
         """A libpq connection string. It may hold a password: never log it."""
-        return self._url_of(self.get_connection(self.stash_conn_id))
+        return self.url_of(self.get_connection(self.stash_conn_id))
 
     async def aurl(self) -> str:
         """The same, for triggers."""
-        return self._url_of(await self.aget_connection(self.stash_conn_id))
+        return self.url_of(await self.aget_connection(self.stash_conn_id))
 
     @staticmethod
-    def _url_of(connection: Any) -> str:
+    def url_of(connection: Any) -> str:
+        """The same, of a connection that somebody else looked up."""
         extra = dict(connection.extra_dejson)
         given = extra.pop("url", None)
         if given:

@@ -1,0 +1,257 @@
+"""What the page knows of every catalog, read from the stores themselves and never guessed.
+
+The list costs two queries per stash, whatever the number of catalogs, and one look at those shards that
+decide something. What is read is kept for half a second and shared: many open pages cost as much as one.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Hashable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from uuid import UUID
+
+from hermit.durable.contents import MOVE_PROTOCOL, OWN_CONFIG
+from hermit.durable.reads import as_tombstone
+from hermit.errors import HermitError, InvalidInput
+from hermit.formats import config as config_keys
+from hermit.identity import parse_organization_id, shard_id
+from hermit.migration.protocol import Protocol, Tombstones, by_number
+from hermit.stash import StashClient
+from hermit.stash.survey import Surveyed, survey
+from hermit_airflow.page.contents import Contents
+from hermit_airflow.page.diagram import state_id, transitions
+from hermit_airflow.page.place import Place
+from hermit_airflow.page.shards import ShardFacts, Shards, Watched
+
+T = TypeVar("T")
+_FRESH_S = 0.5
+_PLACES_FRESH_S = 5.0
+_ATTEMPTS_MAX = 5
+_WORKERS = 8
+
+
+class NoSuchCatalog(HermitError):
+    """No configured stash holds this organization."""
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """Both sides of one catalog as they were together at one moment."""
+
+    place: Place
+    stash: Surveyed
+    shard: ShardFacts | None
+    """None where nobody asked for it."""
+
+    @property
+    def organization_id(self) -> UUID:
+        """Whose catalog it is."""
+        return self.stash.organization_id
+
+    @property
+    def protocol(self) -> Protocol:
+        """The protocol that it is under."""
+        return by_number(self.stash.config.get(MOVE_PROTOCOL))
+
+    @property
+    def tombstones(self) -> Tombstones:
+        """What both sides say of themselves."""
+        shard = self.shard.config if self.shard else {}
+        return Tombstones(
+            as_tombstone(self.stash.config.get(config_keys.TOMBSTONE)),
+            as_tombstone(shard.get(config_keys.TOMBSTONE)),
+        )
+
+    @property
+    def location(self) -> str:
+        """Where its shard is."""
+        return f"{self.place.shards.rstrip('/')}/{shard_id(self.organization_id)}"
+
+
+class Shared:
+    """Answers that are worked out once for everybody who asks within a moment."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Hashable, tuple[float, Any]] = {}
+        self._locks: dict[Hashable, threading.Lock] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable, fresh_s: float, make: Callable[[], T]) -> T:
+        """What was made for this key at most so long ago, or else made now by one of those who wait."""
+        with self._lock:
+            lock = self._locks.setdefault(key, threading.Lock())
+        with lock:
+            kept = self._kept.get(key)
+            if kept is None or time.monotonic() - kept[0] > fresh_s:
+                made = make()
+                kept = self._kept[key] = (time.monotonic(), made)
+            found: T = kept[1]
+            return found
+
+
+class Catalogs:
+    """Every configured catalog."""
+
+    def __init__(self, find_places: Callable[[], list[Place]]) -> None:
+        self._find_places = find_places
+        self._shared = Shared()
+        self._shards = Shards()
+        self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="hermit-page")
+        self.contents = Contents()
+
+    # Which there are
+
+    def places(self) -> list[Place]:
+        """The pairs of connections, looked up now and then."""
+        return self._shared.get("places", _PLACES_FRESH_S, self._find_places)
+
+    def list(self) -> tuple[list[Sighting], list[dict[str, str]]]:
+        """All catalogs, and the places that did not answer."""
+        return self._shared.get("list", _FRESH_S, self._list)
+
+    def find(self, organization_id: str) -> Sighting:
+        """One catalog, both sides read together."""
+        wanted = parse_organization_id(organization_id)
+        return self._shared.get(wanted, _FRESH_S, lambda: self._find(wanted))
+
+    def watched(self, sighting: Sighting) -> Watched:
+        """The shard of a catalog."""
+        return self._shards.get(sighting.location)
+
+    def _list(self) -> tuple[list[Sighting], list[dict[str, str]]]:
+        found: list[Sighting] = []
+        silent = []
+        for place in self.places():
+            try:
+                found += self._in_place(place)
+            except HermitError:
+                # What exactly went wrong may name hosts and users: that is for the log, not for the page.
+                silent.append({"place": place.name, "error": f"{place.stash_conn_id} does not answer"})
+        return found, silent
+
+    def _in_place(self, place: Place) -> list[Sighting]:
+        stashes = survey(place.stash_url)
+        pending = [Sighting(place, stash, None) for stash in stashes.values()]
+        done = [sighting for sighting in pending if not sighting.protocol.watches_persist]
+        pending = [sighting for sighting in pending if sighting.protocol.watches_persist]
+        for _ in range(_ATTEMPTS_MAX):
+            if not pending:
+                break
+            seen = list(self._pool.map(self._with_shard, pending))
+            again = survey(place.stash_url, [sighting.organization_id for sighting in pending])
+            done += [one for one in seen if again.get(one.organization_id) == one.stash]
+            pending = [
+                Sighting(place, again[one.organization_id], None)
+                for one in seen
+                if one.organization_id in again and again[one.organization_id] != one.stash
+            ]
+        return sorted(done + pending, key=lambda one: one.organization_id)
+
+    def _find(self, organization_id: UUID) -> Sighting:
+        for place in self.places():
+            for _ in range(_ATTEMPTS_MAX):
+                before = survey(place.stash_url, [organization_id]).get(organization_id)
+                if before is None:
+                    break
+                seen = self._with_shard(Sighting(place, before, None))
+                # While the stash stood still, what both say was true together.
+                if survey(place.stash_url, [organization_id]).get(organization_id) == before:
+                    return seen
+        raise NoSuchCatalog(f"no configured stash holds a catalog of {organization_id}")
+
+    def _with_shard(self, sighting: Sighting) -> Sighting:
+        return Sighting(sighting.place, sighting.stash, self.watched(sighting).facts())
+
+    # What they say
+
+    def sizes(self, sighting: Sighting, *, ask: bool) -> dict[str, Any]:
+        """Rows, bytes and digest of both sides."""
+        client = StashClient(sighting.place.stash_url, sighting.organization_id)
+        stash_version = (sighting.stash.heap, sighting.stash.version)
+        shard_version = sighting.shard.content_version if sighting.shard else 0
+        stash = self.contents.stash(client, stash_version, ask=ask)
+        persist = self.contents.persist(
+            sighting.organization_id, sighting.location, self.watched(sighting), shard_version, ask=ask
+        )
+        return {
+            "stash": _without_own(stash, sighting.stash.config),
+            "persist": _without_own(persist, sighting.shard.config if sighting.shard else {}),
+        }
+
+
+def summary(sighting: Sighting) -> dict[str, Any]:
+    """One line of the list."""
+    try:
+        protocol = sighting.protocol
+    except InvalidInput as error:
+        return {"organization_id": str(sighting.organization_id), "error": str(error)}
+    tombstones = sighting.tombstones
+    truth = protocol.truth(tombstones)
+    return {
+        "organization_id": str(sighting.organization_id),
+        "place": sighting.place.name,
+        "protocol": protocol.name,
+        "state": state_id(protocol, tombstones),
+        "source_of_truth": truth.store.value,
+        "why": truth.why,
+        "reachable": truth.reachable,
+        "settled": protocol.is_settled(tombstones),
+        "epoch": max(sighting.stash.epoch or 0, (sighting.shard.epoch if sighting.shard else 0) or 0),
+        "format_version": sighting.stash.config.get(config_keys.USER_VERSION),
+    }
+
+
+def facts(sighting: Sighting) -> dict[str, Any]:
+    """Both backends side by side, as far as that costs nothing."""
+    shard = sighting.shard or ShardFacts()
+    tombstones = sighting.tombstones
+    return {
+        **summary(sighting),
+        "transitions": transitions(sighting.protocol, tombstones),
+        "stash": {
+            **_config(sighting.stash.config),
+            "initialized": config_keys.USER_VERSION in sighting.stash.config,
+            "epoch": sighting.stash.epoch,
+            "opened_by": sighting.stash.opened_by or None,
+            "tombstone": tombstones.stash,
+            "upper": sighting.stash.upper,
+            "since": sighting.stash.since,
+            "content_version": sighting.stash.version,
+        },
+        "persist": {
+            **_config(shard.config),
+            "initialized": shard.upper > 0,
+            "epoch": shard.epoch,
+            "opened_by": shard.opened_by,
+            "tombstone": tombstones.persist,
+            "upper": shard.upper,
+            "since": shard.since,
+            "content_version": shard.content_version,
+            "delta_version": shard.version if shard.version >= 0 else None,
+            "shard_id": shard_id(sighting.organization_id),
+        },
+    }
+
+
+def _config(config: Any) -> dict[str, Any]:
+    return {
+        "format_version": config.get(config_keys.USER_VERSION),
+        "deploy_generation": config.get(config_keys.DEPLOY_GENERATION),
+    }
+
+
+def _without_own(sizes: dict[str, Any], config: Any) -> dict[str, Any]:
+    """Config entries that speak of the store are no contents: both sides count alike."""
+    own = sum(key in config for key in OWN_CONFIG)
+    collections = {name: dict(size) for name, size in sizes["collections"].items()}
+    if own and "config" in collections:
+        collections["config"]["rows"] -= own
+    return {
+        **sizes,
+        "rows": sizes["rows"] - (own if "config" in collections else 0),
+        "collections": collections,
+    }
