@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import APIRouter, FastAPI, HTTPException, Query, Request, status
@@ -17,12 +17,13 @@ from fastapi.responses import FileResponse, JSONResponse, Response
 from pydantic import BaseModel, ConfigDict
 
 from hermit.errors import HermitError, InvalidInput, Unavailable
+from hermit.migration.history import History
 from hermit.migration.protocol import PROTOCOLS
 from hermit_airflow.page import runs
 from hermit_airflow.page.access import from_the_page, may, may_read, may_see_plugins, triggerable
 from hermit_airflow.page.actions import Action, Situation, actions, describe
 from hermit_airflow.page.catalogs import Catalogs, NoSuchCatalog, Sighting, summary
-from hermit_airflow.page.detail import detail, report
+from hermit_airflow.page.detail import detail
 from hermit_airflow.page.diagram import diagram
 from hermit_airflow.page.names import DAGS
 from hermit_airflow.page.places import places
@@ -54,6 +55,15 @@ class Start(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     action: Action
+    protocol: Literal[tuple(PROTOCOLS)] | None = None  # type: ignore[valid-type]
+    approve_cut_over: bool = False
+
+    def asked(self, conf: dict[str, Any]) -> dict[str, Any]:
+        """The button's conf with what was chosen beside it; a verification takes no choices."""
+        if self.action is Action.VERIFY:
+            return conf
+        chosen = {"protocol": self.protocol} if self.protocol else {}
+        return {**conf, **chosen, "approve_cut_over": self.approve_cut_over}
 
 
 @api.get("/catalogs")
@@ -103,7 +113,7 @@ def start(organization_id: str, body: Start, user: GetUserDep) -> dict[str, Any]
         raise HTTPException(status.HTTP_403_FORBIDDEN, wanted["disabled"])
     if wanted["disabled"] is not None:
         raise HTTPException(status.HTTP_409_CONFLICT, wanted["disabled"])
-    return runs.trigger(wanted["dag_id"], wanted["conf"], str(user.get_name()))
+    return runs.trigger(wanted["dag_id"], body.asked(wanted["conf"]), str(user.get_name()))
 
 
 @api.get("/runs/{dag_id}/{run_id:path}")
@@ -117,7 +127,8 @@ def one_run(dag_id: str, run_id: str, user: GetUserDep) -> dict[str, Any]:
     if found is None:
         raise HTTPException(status.HTTP_404_NOT_FOUND, "no such run")
     if found["report"] is None and found["organization_id"]:
-        found["report"] = report(catalogs().find(found["organization_id"]).location, run_id)
+        location = catalogs().find(found["organization_id"]).location
+        found["report"] = History(location).read(run_id)
     return found
 
 

@@ -19,6 +19,7 @@ from hermit.durable.reads import as_tombstone
 from hermit.errors import HermitError, InvalidInput
 from hermit.formats import config as config_keys
 from hermit.identity import parse_organization_id, shard_id
+from hermit.migration.history import History
 from hermit.migration.protocol import Protocol, Tombstones, by_number
 from hermit.stash import StashClient
 from hermit.stash.survey import Surveyed, survey
@@ -30,6 +31,7 @@ from hermit_airflow.page.shards import ShardFacts, Shards, Watched
 T = TypeVar("T")
 _FRESH_S = 0.5
 _PLACES_FRESH_S = 5.0
+_REPORTS_FRESH_S = 3.0
 _ATTEMPTS_MAX = 5
 _WORKERS = 8
 
@@ -167,6 +169,11 @@ class Catalogs:
         return Sighting(sighting.place, sighting.stash, self.watched(sighting).facts())
 
     # What they say
+
+    def reports(self, sighting: Sighting, limit: int) -> list[dict[str, Any]]:
+        """The reports that moves left beside the shard, newest first."""
+        key = ("reports", sighting.organization_id, limit)
+        return self._shared.get(key, _REPORTS_FRESH_S, lambda: History(sighting.location).list(limit))
 
     def sizes(self, sighting: Sighting, *, ask: bool) -> dict[str, Any]:
         """Rows, bytes and digest of both sides."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from hermit.durable.contents import MOVED
@@ -51,7 +52,7 @@ def detail(catalogs: Catalogs, sighting: Sighting, history: int) -> dict[str, An
         "half_way": _half_way(sighting, moves, active),
         "active": active,
         "progress": _progress(sighting.location) if active else [],
-        "moves": moves,
+        "moves": _with_reports(catalogs, sighting, moves, history),
     }
 
 
@@ -161,11 +162,43 @@ def _progress(location: str) -> list[dict[str, Any]]:
     return [{name: getattr(one, name) for name in _PROGRESS} for one in module.running(location)]
 
 
-def report(location: str, run_id: str) -> dict[str, Any] | None:
-    """The report that a run left beside the shard."""
-    try:
-        module = importlib.import_module("hermit.migration.history")
-    except ModuleNotFoundError:
-        return None
-    found: dict[str, Any] | None = module.History(location).read(run_id)
-    return found
+def _with_reports(
+    catalogs: Catalogs, sighting: Sighting, moves: Sequence[dict[str, Any]], limit: int
+) -> list[dict[str, Any]]:
+    """What Airflow knows of its runs, with their outcomes, and the moves that some other Airflow made."""
+    reports = {report["run_id"]: report for report in catalogs.reports(sighting, limit)}
+    known = [{**run, "outcome": reports.get(run["run_id"], {}).get("outcome")} for run in moves]
+    ids = {run["run_id"] for run in moves}
+    elsewhere = [_from_report(report) for run_id, report in reports.items() if run_id not in ids]
+    return sorted(known + elsewhere, key=_begun, reverse=True)[:limit]
+
+
+def _begun(run: Mapping[str, Any]) -> datetime:
+    moment = run["start"] or run["queued"]
+    return datetime.fromisoformat(moment) if moment else datetime.now(UTC)
+
+
+def _from_report(report: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "dag_id": f"{report['direction']}_catalog",
+        "run_id": report["run_id"],
+        "state": "success",
+        "direction": report["direction"],
+        "dry_run": report["dry_run"],
+        "protocol": report["protocol"],
+        "outcome": report["outcome"],
+        "queued": None,
+        "start": report["started"],
+        "end": report["ended"],
+        "by": "another Airflow",
+        "tasks": [
+            {
+                "task": step["step"],
+                "state": step["state"],
+                "start": step["started"],
+                "end": step["ended"],
+                "tries": 1,
+            }
+            for step in report["steps"]
+        ],
+    }

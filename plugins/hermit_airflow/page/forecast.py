@@ -84,6 +84,8 @@ def _answer(
 ) -> dict[str, Any]:
     listed, works = [], True
     for step in steps:
+        if step is Step.APPROVE:
+            continue  # Only a run that was asked to waits for a human.
         if enters is not None and step is Step.SNAPSHOT:
             works = False
         if step is enters:

@@ -68,7 +68,18 @@ function buttons({ actions, organization_id, lead }, refresh) {
 }
 
 function ask(action, organization, refresh) {
-  const conf = Object.entries(action.conf).map(([name, value]) => [h("dt", {}, name), h("dd", { class: "mono" }, JSON.stringify(value))]);
+  const conf = Object.entries(action.conf).filter(([name]) => name !== "protocol").map(([name, value]) => [h("dt", {}, name), h("dd", { class: "mono" }, JSON.stringify(value))]);
+  const protocol = h("select", { id: "ask-protocol" }, ["single", "double"].map((name) => h("option", { value: name, selected: name === action.conf.protocol }, name)));
+  const approve = h("input", { type: "checkbox", id: "ask-approve" });
+  const isMove = action.action === "migrate" || action.action === "rollback";
+  const choices = isMove
+    ? h(
+        "div",
+        { class: "choices" },
+        h("label", { for: "ask-protocol" }, "Protocol ", protocol),
+        h("label", { for: "ask-approve" }, approve, " Wait for an approval before the cut-over"),
+      )
+    : null;
   const go = h("button", { type: "submit", class: "main", value: "go", autofocus: true }, LABELS[action.action]);
   const dialog = h(
     "dialog",
@@ -79,6 +90,7 @@ function ask(action, organization, refresh) {
       h("h2", { id: "ask-title" }, `${LABELS[action.action]}?`),
       h("p", {}, "This starts ", h("code", {}, action.dag_id), " with"),
       h("dl", { class: "facts" }, conf),
+      choices,
       h("div", { class: "row end" }, h("button", { type: "submit", value: "" }, "Cancel"), go),
     ),
   );
@@ -87,7 +99,7 @@ function ask(action, organization, refresh) {
     document.querySelector(`[data-action="${action.action}"]`)?.focus();
     if (dialog.returnValue !== "go") return;
     try {
-      const started = await post(`catalogs/${organization}/runs`, { action: action.action });
+      const started = await post(`catalogs/${organization}/runs`, isMove ? { action: action.action, protocol: protocol.value, approve_cut_over: approve.checked } : { action: action.action });
       notice(`Started ${started.run_id}`);
     } catch (error) {
       notice(`Not started: ${error.message}`, "bad");

@@ -71,6 +71,7 @@ export function runHead(run) {
     badge(run.state, run.state),
     h("strong", {}, ` ${what} `),
     run.start ? h("span", {}, `${moment(run.start)}, ${seconds(between(run.start, run.end))}`) : "queued",
+    run.outcome ? h("span", {}, `: ${run.outcome}`) : null,
     run.by ? h("span", { class: "quiet" }, ` by ${run.by}`) : null,
   ];
 }
