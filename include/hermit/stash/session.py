@@ -52,7 +52,12 @@ class Session:
         if self._connection is None:
             return
         try:
-            if self._connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+            status = self._connection.info.transaction_status
+            if status == psycopg.pq.TransactionStatus.INERROR:
+                # A pipeline that failed skipped what came after the failure, perhaps the preparation of a
+                # statement that psycopg counts as prepared since. Its own rollback forgets all of them.
+                self._connection.rollback()
+            elif status != psycopg.pq.TransactionStatus.IDLE:
                 self._connection.execute(ROLLBACK)
         except psycopg.Error:
             self.close()
