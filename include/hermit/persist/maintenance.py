@@ -49,13 +49,17 @@ class Maintenance:
         self._vacuuming = threading.Lock()
 
     def append(self, append: Append) -> State:
-        """Commit, then do what is due; the state after both."""
+        """Commit, then do what is due; the state after both, if nobody else committed in between."""
         state = self._appender.append(append)
         fail_point("append.committed")
         return self.after_commit(state, {*append.updates, *(file.collection for file in append.files)})
 
     def after_commit(self, state: State, names: Iterable[str]) -> State:
-        """Do what is due after a commit that touched these collections; the state after that."""
+        """Do what is due after a commit that touched these collections; the state after that.
+
+        If somebody else committed in between, it is the state right after the commit that led here. Whoever
+        takes a state for his own must find out what others did, not own it unseen.
+        """
         if not self._automatic:
             return state
         self._checkpoint_if_due(state)
@@ -70,7 +74,7 @@ class Maintenance:
         fail_point("compaction.committed")
         self._table.metrics.add("compactions")
         self._checkpoint_if_due(merged)
-        return merged
+        return merged if merged.version == state.version + 1 else state
 
     def compact(self, names: Sequence[str] | None) -> State:
         """Fold everything that can be folded in these collections, by default in all."""
