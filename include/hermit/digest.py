@@ -8,8 +8,10 @@ Spark's `xxhash64(collection, key, value)` gives for the same columns.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import xxhash
 
@@ -57,6 +59,16 @@ def digest_collection(collection: str, pairs: Iterable[tuple[bytes, bytes]]) -> 
         rows += 1
         total += xxh64(value, xxh64(key, seed))
     return Digest(rows, total & _MASK)
+
+
+def digest_columns(collection: str, keys: Any, values: Any) -> Digest:
+    """The digest of live rows of one collection, given as two Arrow arrays of bytes.
+
+    Both loops are C's: `map` and `sum` call the hash without a step of the interpreter in between.
+    """
+    xxh64 = xxhash.xxh64_intdigest
+    seeds = map(xxh64, keys.to_pylist(), itertools.repeat(collection_seed(collection)))
+    return Digest(len(keys), sum(map(xxh64, values.to_pylist(), seeds)) & _MASK)
 
 
 def digest_rows(rows: Iterable[Row]) -> dict[str, Digest]:

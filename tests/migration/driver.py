@@ -97,11 +97,12 @@ def stage_one_by_one(stores: Stores, asked: Move, fencing: Any, batch: str) -> N
     def one_by_one(function: Any, items: Any) -> list[staging.Part]:
         return [function(item) for item in items]
 
+    workers = staging.Workers(one_by_one)
     with stores.resumed(fencing) as (stash, persist):
         if asked.direction is Direction.MIGRATE:
-            version, part = staging.stage_stash(stores, stash, batch, 2, one_by_one)
+            version, part = staging.stage_stash(stores, stash, batch, workers)
         else:
-            version, part = staging.stage_shard(stores, stash, persist, batch, 2, one_by_one)
+            version, part = staging.stage_shard(stores, stash, persist, batch, workers)
     stores.manifests().write(
         Manifest(
             batch=batch,

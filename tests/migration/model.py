@@ -179,6 +179,10 @@ class ModelManifests:
     def all(self) -> list[Manifest]:
         return list(self.stored.values())
 
+    def unfinished(self, direction: protocols.Direction, version: int) -> str | None:
+        """Staging is one action here: it is done or was never begun."""
+        return None
+
 
 class ModelStores:
     """Both stores of one catalog, as `hermit.migration.stores.Stores` gives them to the steps."""

@@ -28,6 +28,7 @@ class _Entry(NamedTuple):
 COMMANDS: dict[str, _Entry] = {
     "migrate": _Entry("hermit.cli.migrate", "Move a catalog from the stash to persist."),
     "rollback": _Entry("hermit.cli.rollback", "Move a catalog from persist back to the stash."),
+    "throttle": _Entry("hermit.cli.throttle", "Change how fast a move that is under way may go."),
     "status": _Entry("hermit.cli.status", "Say where the truth is, and why."),
     "up": _Entry("hermit.cli.up", "Start PostgreSQL and Airflow, and print the URL and the login."),
     "down": _Entry("hermit.cli.down", "Stop everything that `up` started."),

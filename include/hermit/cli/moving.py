@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
+import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from hermit.errors import HermitError, InvalidInput
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.status import Status
+
     from hermit.embedded.runs import Outcome
+    from hermit.migration.progress import Progress
     from hermit.migration.protocol import Direction
     from hermit.settings import Settings
 
 _MARKS = {"running": "…", "success": "✓", "failed": "✗", "skipped": "–", "up_for_retry": "↻"}
+
+_WATCH_EVERY_S = 0.5
+_LINE_EVERY_S = 5.0
+_BAR_WIDTH = 30
 
 
 class MoveFailed(HermitError):
@@ -81,14 +91,50 @@ def _follow(settings: Settings, dag_id: str, conf: dict[str, Any]) -> Outcome:
 
     console = Console(stderr=True, highlight=False)
     console.print(f"hermit: running [bold]{dag_id}[/bold]")
-    with console.status("starting") as status:
+    with console.status("starting") as status, _Watch(settings.persist_location, console, status) as watch:
         for event in follow(settings, dag_id, conf):
             if isinstance(event, Outcome):
                 return event
+            watch.task = event.task
             status.update(event.task)
             if event.state in _MARKS and (event.state != "running" or not console.is_terminal):
                 console.print(f"  {_MARKS[event.state]} {event.task}", style=_style(event.state))
     raise MoveFailed(f"{dag_id} gave no outcome")
+
+
+class _Watch:
+    """Shows how far the staging job of the running task is: as a bar, or, without a terminal, as lines."""
+
+    def __init__(self, location: str, console: Console, status: Status) -> None:
+        self._location, self._console, self._status = location, console, status
+        self._since = self._said_at = time.time()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self.task = "starting"
+
+    def __enter__(self) -> _Watch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        from hermit.migration import progress
+
+        while not self._stop.wait(_WATCH_EVERY_S):
+            running = [p for p in progress.running(self._location) if p.updated >= self._since]
+            if self.task == "snapshot" and running:
+                self._show(running[0])
+
+    def _show(self, found: Progress) -> None:
+        share = min(found.rows_done / found.rows_total, 1.0) if found.rows_total else 1.0
+        bar = "━" * round(_BAR_WIDTH * share)
+        self._status.update(f"{self.task} [green]{bar:<{_BAR_WIDTH}}[/green] {found}")
+        if not self._console.is_terminal and time.time() - self._said_at >= _LINE_EVERY_S:
+            self._said_at = time.time()
+            self._console.print(f"  … {found}", style="dim")
 
 
 def _style(state: str) -> str:

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from hermit.digest import Digest, combine
 from hermit.errors import CorruptData
-from hermit.migration.beside import Beside
 from hermit.migration.protocol import Direction
-
-_DIRECTORY = "staged"
+from hermit.migration.shelf import Shelf
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class Manifest:
     digests: Mapping[str, Digest]
     """Of the rows as they were read from the source."""
     staged_digests: Mapping[str, Digest]
-    """Of the rows as they were read back from where they were staged."""
+    """Of the rows as they were read back from where they were staged; only a dry run's has it."""
     files: Sequence[Mapping[str, Any]]
     rows: int
     bytes: int
@@ -40,6 +39,8 @@ class Manifest:
     verified_source_version: int | None = None
     verified_target_version: int | None = None
     """Content versions of both sides when they were found equal: what a cut-over must find again."""
+    rows_reused: int = 0
+    """Rows of partitions that an earlier attempt had finished."""
 
     @property
     def digest(self) -> Digest:
@@ -63,6 +64,7 @@ class Manifest:
             "seconds": self.seconds,
             "verified_source_version": self.verified_source_version,
             "verified_target_version": self.verified_target_version,
+            "rows_reused": self.rows_reused,
         }
 
     @classmethod
@@ -79,39 +81,48 @@ class Manifest:
             seconds=float(data["seconds"]),
             verified_source_version=data["verified_source_version"],
             verified_target_version=data["verified_target_version"],
+            rows_reused=int(data.get("rows_reused", 0)),
         )
 
 
 class Manifests:
-    """The manifests of one shard, beside its data."""
+    """The manifests of one shard, on the shelf beside its data."""
 
     def __init__(self, location: str) -> None:
-        self._files = Beside(location, _DIRECTORY)
+        self._shelf = Shelf(location)
 
     def write(self, manifest: Manifest) -> None:
         """Put it in place whole."""
-        self._files.write_json(_name(manifest.batch), manifest.to_json())
+        self._shelf.put(manifest.batch, manifest.to_json())
 
     def read(self, batch: str) -> Manifest | None:
         """The manifest of a batch, or None if its job never came that far."""
-        found = self._files.read_json(_name(batch))
+        data = self._shelf.raw(batch)
         try:
-            return None if found is None else Manifest.from_json(found)
+            return None if data is None else Manifest.from_json(json.loads(data))
         except (ValueError, KeyError, TypeError) as error:
             raise CorruptData(f"the manifest of staged batch {batch} is unreadable: {error}") from error
 
     def remove(self, batch: str) -> None:
-        """Forget a batch."""
-        self._files.remove(_name(batch))
+        """Forget a batch, with whatever else is known of it."""
+        self._shelf.remove(batch)
+        self._shelf.clear(batch)
 
     def all(self) -> list[Manifest]:
         """Every manifest that can be read, newest batch name last. One that was torn is as good as none."""
         found = []
-        for name in self._files.names(".json"):
-            with contextlib.suppress(CorruptData):
-                found.append(self.read(name.removesuffix(".json")))
+        for name in self._shelf.names():
+            if "/" not in name:
+                with contextlib.suppress(CorruptData):
+                    found.append(self.read(name))
         return [manifest for manifest in found if manifest is not None]
 
+    def batches(self) -> set[str]:
+        """Every batch of which something is known, finished or not."""
+        return {name.partition("/")[0] for name in self._shelf.names()}
 
-def _name(batch: str) -> str:
-    return f"{batch}.json"
+    def unfinished(self, direction: Direction, version: int) -> str | None:
+        """A batch that an earlier attempt began to stage from these contents, and did not finish."""
+        from hermit.migration import parts
+
+        return parts.find_unfinished(self._shelf, direction.value, version)

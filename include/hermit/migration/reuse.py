@@ -3,7 +3,8 @@
 A staged snapshot fits exactly when the contents that it was taken from have not changed since; both its
 manifest and the source know the content version. Where it fits, the run enters the row of steps behind
 `snapshot`, or, when the files already are the target's contents, behind `replace`. Verifying comes after
-in any case, over what both stores hold then.
+in any case, over what both stores hold then. An attempt that died while staging leaves no manifest, but the
+partitions that it had finished: the run stages under the same name and does the rest (see `parts`).
 """
 
 from __future__ import annotations
@@ -40,6 +41,11 @@ def find(stores: Stores, direction: Direction, version: int, persist: PersistCat
             if found is not None:
                 return found
     return None
+
+
+def unfinished(stores: Stores, direction: Direction, version: int) -> str | None:
+    """A batch of which an earlier attempt staged some partitions, from exactly these contents."""
+    return stores.manifests().unfinished(direction, version)
 
 
 def _files(manifest: Manifest, stores: Stores, persist: PersistCatalog) -> Reuse | None:

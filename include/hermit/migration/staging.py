@@ -1,62 +1,113 @@
-"""Staging: the bulk of a move, written where nobody looks yet.
+"""Staging: the bulk of a move, written where nobody looks yet. Here the way there, from heap to files.
 
 The functions that executors run take plain values and import what they need themselves, so that they run
-in any Python process, under Spark or not. Each accounts for its rows twice: the digest of what it read
-from the source, and the digest of what it read back from where it put them. A partition that Spark runs
-twice leaves files, or rows in an aborted transaction, that no manifest names.
+in any Python process, under Spark or not. Each holds a batch of rows at a time, gives the digest of what it
+read from the source, says how far it is, and keeps to its pace. A partition that Spark runs twice leaves
+files, or rows in an aborted transaction, that no manifest names. What an earlier attempt finished is used
+again (see `parts`); verifying reads everything once more, on both sides, in any case.
+
+`restoring` is the way back.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
-from uuid import UUID
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from hermit.digest import Digest, digest_collection
-from hermit.durable.contents import CONFIG, MOVED, is_own_config
+from hermit.digest import Digest, digest_columns
+from hermit.durable.contents import CONFIG, is_own_config
+from hermit.migration import parts as notes
+from hermit.migration.parts import Part, Plan, merge
+from hermit.migration.progress import Meter
+from hermit.migration.restoring import stage_shard
+from hermit.migration.shelf import Shelf
+from hermit.migration.work import Run, Task, Workers, do
 from hermit.rows import Row
 
 if TYPE_CHECKING:
-    from hermit.durable.persist import PersistCatalog
     from hermit.durable.stash import StashCatalog
     from hermit.migration.stores import Stores
+    from hermit.stash.bulk import Export
+
+__all__ = ["Part", "Run", "Workers", "merge", "stage_rows", "stage_shard", "stage_stash", "sweep"]
 
 _BATCH_ROWS = 65_536
 _PAGE_BYTES = 8_192
-# Below this, starting a second worker costs more than it saves.
-_SMALL_BYTES = 8 << 20
-
-Run: TypeAlias = "Callable[[Callable[[Any], Part], Sequence[Any]], list[Part]]"
-"""Calls a function on every item, wherever it likes: under Spark, or one after the other."""
+# The names of batches begin with the direction of their move.
+_PREFIXES = ("migrate_", "rollback_")
 
 
-@dataclass(frozen=True)
-class Part:
-    """What one partition staged."""
+def stage_stash(stores: Stores, stash: StashCatalog, batch: str, workers: Workers) -> tuple[int, Part]:
+    """Stage all of the stash under one exported snapshot; gives the content version that it shows."""
+    from hermit.stash import bulk
 
-    files: list[dict[str, Any]]
-    read: dict[str, Digest]
-    staged: dict[str, Digest]
-    rows: int
-    bytes: int
+    location = stores.location
+    with bulk.export(stash.stash, 1) as export:
+        plan = _plan(export, workers)
+        shelf = Shelf(location)
+        before = notes.take_over(shelf, batch, plan)
+        finished: dict[str, Part] = {}
+        if before is None:
+            notes.begin(shelf, batch, plan)
+        else:
+            plan, finished = before, _whole(location, batch, notes.finished(shelf, batch, before.partitions))
+        function = partial(stage_range, location, batch, stores.stash_url, export)
+        return export.version, do(workers, location, batch, plan, finished, function)
 
 
-def merge(parts: Iterable[Part]) -> Part:
-    """All partitions together."""
-    files: list[dict[str, Any]] = []
+def _plan(export: Export, workers: Workers) -> Plan:
+    pages = export.ranges[-1][1] if export.ranges else 0
+    step = max(1, -(-pages // workers.partitions(export.rows_estimate, pages * _PAGE_BYTES)))
+    ranges = [(low, min(low + step, pages)) for low in range(0, pages, step)]
+    return Plan(
+        direction="migrate",
+        version=export.version,
+        identity=export.identity,
+        rows_total=export.rows_estimate,
+        partitions={f"{low}-{high}": [low, high] for low, high in ranges},
+    )
+
+
+def _whole(location: str, batch: str, finished: Mapping[str, Part]) -> dict[str, Part]:
+    """The parts whose files are all there."""
+    from hermit.persist.batch import staged_files
+
+    there = staged_files(location, batch)
+    return {
+        name: part
+        for name, part in finished.items()
+        if all(there.get(file["path"]) == file["bytes"] for file in part.files)
+    }
+
+
+def stage_range(location: str, batch: str, stash_url: str, export: Export, task: Task) -> Part:
+    """Copy one range of the stash's heap into files of a batch."""
+    from hermit.persist.batch import BatchWriter
+    from hermit.stash import bulk
+
+    name, (low, high) = task
+    meter = Meter(location, batch, name)
     read: dict[str, Digest] = {}
-    staged: dict[str, Digest] = {}
-    rows = size = 0
-    for part in parts:
-        files += part.files
-        rows += part.rows
-        size += part.bytes
-        for into, digests in ((read, part.read), (staged, part.staged)):
-            for name, digest in digests.items():
-                into[name] = into.get(name, Digest()) + digest
-    return Part(files, read, staged, rows, size)
+    with BatchWriter(location, batch) as writer:
+        for rows in bulk.read_range(stash_url, export, low, high, _BATCH_ROWS):
+            for collection, pairs in split_by_collection(rows, export.collections):
+                digest = digest_columns(collection, *pairs.columns)
+                read[collection] = read.get(collection, Digest()) + digest
+                writer.write(collection, pairs)
+            meter.add(rows.num_rows, rows.get_total_buffer_size())
+        files = writer.finish()
+    part = Part(
+        files=[file.to_json() for file in files],
+        read=read,
+        staged={},
+        rows=sum(file.rows for file in files),
+        bytes=sum(file.bytes for file in files),
+    )
+    notes.leave(Shelf(location), batch, name, part)
+    meter.finish()
+    return part
 
 
 def split_by_collection(batch: Any, names: Mapping[int, str]) -> Iterator[tuple[str, Any]]:
@@ -65,11 +116,11 @@ def split_by_collection(batch: Any, names: Mapping[int, str]) -> Iterator[tuple[
     import pyarrow.compute as pc
 
     ids = batch.column(0)
-    for id_ in pc.unique(ids).to_pylist():
-        rows = batch if len(ids) == 0 else batch.filter(pc.equal(ids, id_))
-        name = names[id_]
+    found = pc.unique(ids).to_pylist()
+    for id_ in found:
+        rows = batch if len(found) == 1 else batch.filter(pc.equal(ids, id_))
         pairs = pa.RecordBatch.from_arrays([rows.column(1), rows.column(2)], names=["key", "value"])
-        yield name, without_own_config(name, pairs)
+        yield names[id_], without_own_config(names[id_], pairs)
 
 
 def without_own_config(collection: str, pairs: Any) -> Any:
@@ -81,50 +132,25 @@ def without_own_config(collection: str, pairs: Any) -> Any:
     return pairs.filter(pa.array([not is_own_config(CONFIG, key) for key in pairs.column(0).to_pylist()]))
 
 
-def digest_pairs(collection: str, pairs: Any) -> Digest:
-    """The digest of a `(key, value)` record batch."""
-    return digest_collection(
-        collection, zip(pairs.column(0).to_pylist(), pairs.column(1).to_pylist(), strict=True)
-    )
-
-
-def stage_range(location: str, batch: str, stash_url: str, export: Any, low: int, high: int) -> Part:
-    """Copy one range of the stash's heap into files of a batch, and read them back."""
-    from hermit.stash import bulk
-
-    ranges = bulk.read_range(stash_url, export, low, high)
-    return _stage(
-        location, batch, (part for rows in ranges for part in split_by_collection(rows, export.collections))
-    )
-
-
 def stage_rows(location: str, batch: str, rows: Iterable[Row]) -> Part:
-    """Put rows, sorted by collection, into files of a batch, and read them back."""
+    """Put rows, sorted by collection, into files of a batch, and read them back: what a dry run does."""
     import pyarrow as pa
 
-    def batches() -> Iterator[tuple[str, Any]]:
+    from hermit.persist.batch import BatchWriter, stream_file
+
+    read: dict[str, Digest] = {}
+    staged: dict[str, Digest] = {}
+    with BatchWriter(location, batch) as writer:
         for name, group in itertools.groupby(rows, lambda row: row.collection):
             while chunk := list(itertools.islice(group, _BATCH_ROWS)):
                 columns = [pa.array([row.key for row in chunk]), pa.array([row.value for row in chunk])]
-                yield name, pa.RecordBatch.from_arrays(columns, names=["key", "value"])
-
-    return _stage(location, batch, batches())
-
-
-def _stage(location: str, batch: str, parts: Iterable[tuple[str, Any]]) -> Part:
-    from hermit.persist.batch import BatchWriter, read_file
-
-    read: dict[str, Digest] = {}
-    with BatchWriter(location, batch) as writer:
-        for name, pairs in parts:
-            read[name] = read.get(name, Digest()) + digest_pairs(name, pairs)
-            writer.write(name, pairs)
+                read[name] = read.get(name, Digest()) + digest_columns(name, *columns)
+                writer.write(name, pa.RecordBatch.from_arrays(columns, names=["key", "value"]))
         files = writer.finish()
-    staged: dict[str, Digest] = {}
     for file in files:
-        for pairs in read_file(location, file, ["key", "value"]).to_batches():
-            name = file.collection
-            staged[name] = staged.get(name, Digest()) + digest_pairs(name, pairs)
+        for pairs in stream_file(location, file, ["key", "value"], batch_rows=_BATCH_ROWS):
+            digest = digest_columns(file.collection, *pairs.columns)
+            staged[file.collection] = staged.get(file.collection, Digest()) + digest
     return Part(
         files=[file.to_json() for file in files],
         read=read,
@@ -134,114 +160,20 @@ def _stage(location: str, batch: str, parts: Iterable[tuple[str, Any]]) -> Part:
     )
 
 
-@dataclass(frozen=True)
-class Source:
-    """A file of one collection as it is, or, where diffs must be summed up first, all of the collection."""
+def sweep(stores: Stores, stash: StashCatalog, batch: str) -> None:
+    """Remove what earlier attempts staged and nobody will use: all but this batch.
 
-    collection: str
-    collection_id: int
-    file: dict[str, Any] | None
-    as_of: int
-    bytes: int
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A part of the way back: what one task copies in one transaction."""
-
-    id: str
-    sources: list[Source]
-
-
-def plan_restore(persist: PersistCatalog, ids: Mapping[str, int], partitions: int) -> list[Piece]:
-    """Cut the shard into pieces of about equal size that can be copied side by side."""
-    sources = list(_sources(persist, ids))
-    if sum(source.bytes for source in sources) < _SMALL_BYTES:
-        partitions = 1
-    bins: list[list[Source]] = [[] for _ in range(partitions)]
-    sizes = [0] * partitions
-    for source in sorted(sources, key=lambda source: -source.bytes):
-        smallest = sizes.index(min(sizes))
-        bins[smallest].append(source)
-        sizes[smallest] += source.bytes + 1
-    return [Piece(f"part_{number}", sources) for number, sources in enumerate(bins) if sources]
-
-
-def _sources(persist: PersistCatalog, ids: Mapping[str, int]) -> Iterator[Source]:
-    state = persist.client.state()
-    for name in MOVED:
-        as_of, files = state.upper(name) - 1, state.files([name])
-        if persist.client.is_consolidated([name]):
-            for file in files:
-                yield Source(name, ids[name], file.to_json(), as_of, file.bytes)
-        else:
-            yield Source(name, ids[name], None, as_of, sum(file.bytes for file in files))
-
-
-def restore(location: str, stash_url: str, organization_id: UUID, side: str, piece: Piece) -> Part:
-    """Copy one piece of the shard into the side table; a piece that is there already is not added twice."""
-    import pyarrow as pa
-
+    The caller holds the catalog, so that no other move of it goes on; one that only believes so fails.
+    """
+    from hermit.persist.batch import drop_staged, list_staged
     from hermit.stash import bulk
 
-    read: dict[str, Digest] = {}
-    schema = pa.schema([("collection_id", pa.int64()), ("key", pa.binary()), ("value", pa.binary())])
-
-    def batches() -> Iterator[Any]:
-        for source in piece.sources:
-            name = source.collection
-            for pairs in _pairs(location, source):
-                read[name] = read.get(name, Digest()) + digest_pairs(name, pairs)
-                ids = pa.repeat(pa.scalar(source.collection_id, pa.int64()), pairs.num_rows)
-                yield pa.RecordBatch.from_arrays([ids, *pairs.columns], schema=schema)
-
-    reader = pa.RecordBatchReader.from_batches(schema, batches())
-    rows = bulk.write_side(stash_url, organization_id, side, reader, part=piece.id)
-    return Part([], read, {}, rows, sum(source.bytes for source in piece.sources))
-
-
-def _pairs(location: str, source: Source) -> Iterator[Any]:
-    import pyarrow as pa
-
-    from hermit.persist import PersistClient
-    from hermit.persist.batch import read_file
-    from hermit.persist.commit import DataFile
-
-    if source.file is None:
-        client = PersistClient.open(location, mode="ro")
-        found: Iterable[Any] = client.snapshot_arrow([source.collection], source.as_of)
-    else:
-        table = read_file(location, DataFile.from_json(source.file), ["key", "value"])
-        found = table.to_batches(max_chunksize=_BATCH_ROWS)
-    for batch in found:
-        columns = [batch.column("key"), batch.column("value")]
-        pairs = pa.RecordBatch.from_arrays(columns, names=["key", "value"])
-        yield without_own_config(source.collection, pairs)
-
-
-def stage_stash(
-    stores: Stores, stash: StashCatalog, batch: str, partitions: int, run: Run
-) -> tuple[int, Part]:
-    """Stage all of the stash under one exported snapshot; gives the content version that it shows."""
-    from hermit.stash import bulk
-
-    location, url = stores.location, stores.stash_url
-    with bulk.export(stash.stash, partitions) as export:
-        pages = export.ranges[-1][1] if export.ranges else 0
-        ranges = export.ranges if pages * _PAGE_BYTES >= _SMALL_BYTES else [(0, pages)]
-        parts = run(lambda r: stage_range(location, batch, url, export, *r), ranges)
-    return export.version, merge(parts)
-
-
-def stage_shard(
-    stores: Stores, stash: StashCatalog, persist: PersistCatalog, side: str, partitions: int, run: Run
-) -> tuple[int, Part]:
-    """Stage all of the shard in a side table; gives the content version that it was at."""
-    from hermit.stash import bulk
-
-    version = persist.content_version()
-    location, url, organization_id = stores.location, stores.stash_url, stores.organization_id
-    ids = bulk.create_side(stash.stash, side, MOVED)
-    pieces = plan_restore(persist, ids, partitions)
-    part = merge(run(lambda piece: restore(location, url, organization_id, side, piece), pieces))
-    return version, replace(part, staged=bulk.digests(stash.stash, side=side))
+    manifests = stores.manifests()
+    for other in manifests.batches() - {batch}:
+        manifests.remove(other)
+    for side in bulk.sides(stores.stash_client):
+        if side != batch:
+            bulk.drop_side(stash.stash, side)
+    for other in list_staged(stores.location):
+        if other != batch and other.startswith(_PREFIXES):
+            drop_staged(stores.location, other)

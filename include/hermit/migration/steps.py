@@ -129,8 +129,14 @@ def check_tombstone(stores: Stores, move: Move, fencing: Fencing) -> Decision:
             why = fencing.protocol.truth(tombstones).why
             return Decision(NOTHING_TO_DO, f"the truth is {move.direction.target} already: {why}", None)
         source = stash if move.direction.source is Store.STASH else persist
-        found = reuse.find(stores, move.direction, source.content_version(), persist)
+        version = source.content_version()
+        found = reuse.find(stores, move.direction, version, persist)
     if found is None:
+        begun = reuse.unfinished(stores, move.direction, version)
+        if begun is not None:
+            return Decision(
+                Step.SNAPSHOT, f"goes on staging batch {begun}, from the same contents", begun, True
+            )
         return Decision(
             Step.SNAPSHOT, "nothing that is staged fits", f"{move.direction}_{secrets.token_hex(6)}"
         )

@@ -9,6 +9,7 @@ hands them to one `replace_with_batch` or `compare_and_append_batch`. Files are 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -179,6 +180,31 @@ def read_file(
     """The verified contents of one data file: for Spark executors that were handed a list of files."""
     storage = open_storage(location, storage_options)
     return files.load(storage.blob, storage.location, file, columns)
+
+
+def stream_file(
+    location: str | Path,
+    file: DataFile,
+    columns: list[str],
+    *,
+    batch_rows: int,
+    storage_options: dict[str, str] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The contents of one data file, verified first, a few rows at a time.
+
+    From a directory the file is read twice, in pieces; from an object store it is held in memory, which
+    is as much as one file of a batch is allowed to have.
+    """
+    storage = open_storage(location, storage_options)
+    yield from files.stream_columns(storage.blob, storage.location, file, columns, batch_rows)
+
+
+def staged_files(
+    location: str | Path, batch_id: str, storage_options: dict[str, str] | None = None
+) -> dict[str, int]:
+    """The files of one batch, whoever wrote them, and their bytes."""
+    storage = open_storage(location, storage_options)
+    return {info.key: info.bytes for info in storage.blob.list(batch_folder(batch_id))}
 
 
 def list_staged(location: str | Path, storage_options: dict[str, str] | None = None) -> dict[str, int]:

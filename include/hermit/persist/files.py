@@ -15,17 +15,19 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import xxhash
 
 from hermit.errors import InvalidInput
 from hermit.persist import arrays
 from hermit.persist.commit import DataFile, checksum
 from hermit.persist.errors import corrupt
 from hermit.persist.frontier import DIFF_MAX, DIFF_MIN, time_from_long, time_to_long
-from hermit.persist.storage.abc import Blob
+from hermit.persist.storage.abc import Blob, OnDisk
 
 Record: TypeAlias = tuple[bytes, bytes, int, int]
 
 _THREADS_BYTES = 32 << 20
+_PIECE_BYTES = 1 << 20
 SCHEMA = pa.schema(
     [
         pa.field("key", pa.binary(), nullable=False),
@@ -131,6 +133,31 @@ def stream(blob: Blob, location: str, file: DataFile, batch_rows: int) -> Iterat
     except (pa.ArrowException, OSError) as error:
         raise corrupt(location, file.path, str(error), collection=file.collection) from error
     _check_rows(rows, location, file)
+
+
+def stream_columns(
+    blob: Blob, location: str, file: DataFile, columns: list[str], batch_rows: int
+) -> Iterator[pa.RecordBatch]:
+    """The same, a few rows at a time, in the memory of a few rows if the file is on a disk."""
+    path = blob.path(file.path) if isinstance(blob, OnDisk) else None
+    if path is None:
+        yield from load(blob, location, file, columns).to_batches(max_chunksize=batch_rows)
+        return
+    hashed, size = xxhash.xxh3_128(), 0
+    with open(path, "rb") as opened:
+        while piece := opened.read(_PIECE_BYTES):
+            hashed.update(piece)
+            size += len(piece)
+    if size != file.bytes:
+        raise corrupt(location, file.path, f"it has {size} of {file.bytes} bytes", collection=file.collection)
+    if hashed.hexdigest() != file.checksum:
+        raise corrupt(location, file.path, "its checksum does not fit", collection=file.collection)
+    try:
+        # The file may change under our hands after its checksum was found right: pages have their own.
+        with pq.ParquetFile(path, page_checksum_verification=True) as parquet:
+            yield from parquet.iter_batches(batch_rows, columns=columns, use_threads=False)
+    except (pa.ArrowException, OSError) as error:
+        raise corrupt(location, file.path, str(error), collection=file.collection) from error
 
 
 def decode(data: bytes, location: str, file: DataFile, columns: list[str] | None = None) -> pa.Table:

@@ -25,7 +25,7 @@ from hermit.stash.errors import Contended, ExportGone
 from hermit.stash.fence import FenceRow, check
 from hermit.stash.handle import Stash, fence_row
 from hermit.stash.schema import control, render
-from hermit.stash.side import create_side, drop_side, seal_side, sides, write_side
+from hermit.stash.side import create_side, drop_side, resume_side, seal_side, sides, write_side
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,6 +39,7 @@ __all__ = [
     "prepare_side",
     "read_range",
     "replace_from_side",
+    "resume_side",
     "seal_side",
     "sides",
     "write_side",
@@ -51,7 +52,18 @@ SET LOCAL idle_in_transaction_session_timeout = 0;
 """
 _ATTEMPTS_MAX = 10
 _PAGES = b"SELECT pg_relation_size(%s::regclass) / current_setting('block_size')::int"
-_ESTIMATE = b"SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = %s::regclass"
+# The density that the server remembers; of a table that it never looked at, how full its first pages are.
+_DENSITY = b"""
+SELECT CASE WHEN reltuples > 0 AND relpages > 0 THEN reltuples / relpages END
+FROM pg_class WHERE oid = %s::regclass
+"""
+_SAMPLE_PAGES = 16
+_SAMPLE = "SELECT count(*) FROM {schema}.{heap} WHERE ctid < '(16,0)'::tid"
+# A table that is rewritten gets another file; rows of one that is not keep their place.
+_IDENTITY = b"""
+SELECT concat_ws('/', (SELECT oid FROM pg_database WHERE datname = current_database()),
+                 %s::regclass::oid, pg_relation_filenode(%s::regclass))
+"""
 
 
 @dataclass(frozen=True)
@@ -64,6 +76,8 @@ class Export:
     ranges: list[tuple[int, int]]
     collections: dict[int, str]
     rows_estimate: int
+    identity: str = ""
+    """Changes whenever rows may lie elsewhere than before although the version is the same."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -148,8 +162,17 @@ def _describe(stash: Stash, connection: psycopg.Connection, row: FenceRow, parti
         table=table.decode(),
         ranges=[(low, min(low + step, pages)) for low in range(0, pages, step)],
         collections={collection_id: name for name, collection_id, _ in found},
-        rows_estimate=_one(connection, _ESTIMATE, table),
+        rows_estimate=_estimate(stash, connection, row, pages),
+        identity=_one(connection, _IDENTITY, table, table),
     )
+
+
+def _estimate(stash: Stash, connection: psycopg.Connection, row: FenceRow, pages: int) -> int:
+    names = _names(stash, row)
+    density = _one(connection, _DENSITY, render("{schema}.{heap}", **names))
+    if density is None:
+        density = _one(connection, render(_SAMPLE, **names)) / max(min(pages, _SAMPLE_PAGES), 1)
+    return round(float(density) * pages)
 
 
 def _names(stash: Stash, row: FenceRow) -> dict[str, str]:

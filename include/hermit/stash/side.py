@@ -41,6 +41,7 @@ SELECT table_name FROM information_schema.tables WHERE table_schema = %s
 AND (table_name LIKE 'side\\_%%' OR table_name LIKE 'data%%') AND table_name <> 'side_parts'
 AND table_name NOT IN (SELECT heap FROM {schema}.fence) ORDER BY table_name
 """
+_KNOWN_PARTS = "SELECT part, rows FROM {schema}.side_parts WHERE side = %s"
 _FORGET_PARTS = "DELETE FROM {schema}.side_parts WHERE side = %s"
 _REMEMBER = "INSERT INTO {schema}.side_parts (side, part, rows) VALUES (%s, %s, %s)"
 _SEAL = "UPDATE {schema}.side_parts SET rows = %s WHERE side = %s AND part = %s"
@@ -84,6 +85,23 @@ def create_side(stash: Stash, name: str, collections: Iterable[str] = ()) -> dic
     identifiers = stash.beside(make)
     stash.forget_places()
     return identifiers
+
+
+def resume_side(stash: Stash, name: str, parts: Iterable[str]) -> set[str] | None:
+    """Which of these parts a side holds already; None if it cannot be gone on with: sealed, or not there,
+    or with rows of other parts in it.
+    """
+    wanted = set(parts)
+
+    def look(connection: psycopg.Connection, row: FenceRow) -> set[str] | None:
+        if name not in {table.removeprefix(_PREFIX) for table in _unused(connection.execute, stash.schema)}:
+            return None
+        found = connection.execute(render(_KNOWN_PARTS, schema=stash.schema), [name])
+        known: dict[str, int] = dict(found.fetchall())
+        done = set(known) - {_WHOLE}
+        return done if known.get(_WHOLE) == _OPEN and done <= wanted else None
+
+    return stash.beside(look)
 
 
 def drop_side(stash: Stash, name: str) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from hermit.persist.commit import Commit
 
@@ -52,6 +52,13 @@ class Blob(Protocol):
     def upload(self) -> Upload: ...
     def delete(self, key: str) -> None: ...
     def list(self, folder: str) -> Iterator[BlobInfo]: ...
+
+
+@runtime_checkable
+class OnDisk(Protocol):
+    """A blob whose files can be opened where they are, and read piece by piece."""
+
+    def path(self, key: str) -> str: ...
 
 
 class Log(Protocol):

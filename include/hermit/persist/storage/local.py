@@ -100,6 +100,9 @@ class LocalBlob:
         self._files = files
         self._disk = files.disk
 
+    def path(self, key: str) -> str:
+        return self._files.path(key)
+
     def get(self, key: str) -> bytes | None:
         return self._disk.read(self._files.path(key))
 
