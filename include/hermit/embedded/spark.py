@@ -37,6 +37,16 @@ def environment() -> dict[str, str]:
     }
 
 
+def conf() -> dict[str, str]:
+    """What a job of ours needs of Spark: little. Rows never enter the JVM, and nobody looks at its UI."""
+    return {
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": "512m",
+        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto",
+        "spark.log.level": "WARN",
+    }
+
+
 def jars(home: Path) -> list[Path]:
     """The jars, fetched on first use. Each file's checksum is that of the lock file."""
     target = home / "jars"

@@ -20,7 +20,7 @@ import psycopg
 
 from hermit.stash.connection import Target
 from hermit.stash.consolidate import consolidate
-from hermit.stash.cutover import digests, prepare_side, replace_from_side
+from hermit.stash.cutover import cut_over, digests, prepare_side, replace_from_side
 from hermit.stash.errors import Contended, ExportGone
 from hermit.stash.fence import FenceRow, check
 from hermit.stash.handle import Stash, fence_row
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Export",
     "create_side",
+    "cut_over",
     "digests",
     "drop_side",
     "export",

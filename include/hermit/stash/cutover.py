@@ -57,9 +57,14 @@ def replace_from_side(stash: Stash, side: str, *, config: Mapping[str, int | Non
     The tombstone, if `config` does not name it, stays what it is.
     """
     prepare_side(stash, side)
+    cut_over(stash, side, config=config)
+    drop_replaced(stash)
+
+
+def cut_over(stash: Stash, side: str, *, config: Mapping[str, int | None]) -> None:
+    """The transaction alone, over a side that is prepared: as long for many rows as for few."""
     replacement = f"data_r{secrets.token_hex(8)}"
     stash.write(lambda transaction: _cut_over(transaction, stash.schema, side, replacement, config))
-    drop_replaced(stash)
 
 
 def prepare_side(stash: Stash, side: str) -> None:
