@@ -19,10 +19,13 @@ from hermit.bench import Bar
 from hermit.bench._move_catalog import Case, move_of
 from hermit.embedded import airflow, spark
 from hermit.errors import Unavailable
+from hermit.formats.generate import rows
 from hermit.migration import steps
+from hermit.migration.load import load_rows
 from hermit.migration.stores import connect
 
 _SAMPLE_S = 0.1
+_DEMO_OBJECTS = 1_000
 _EMPTY_DAG = """
 from airflow.sdk import DAG, BaseOperator, chain
 
@@ -85,14 +88,13 @@ def _proportional_bytes(pid: int) -> int:
 
 def bar(workdir: Path) -> Bar:
     """The demo catalog through Airflow, to one start of the JVM and as many tasks that do nothing."""
-    from hermit.cli.demo import make_demo_catalog
-
     home = workdir / "demo"
     settings = settings_module.load(environ={**os.environ, "HERMIT_HOME": str(home)})
     settings_module.ensure_home(home)
     with settings_module.running_stores(settings):
         airflow.ensure_database(settings)
-        make_demo_catalog(settings, connect(settings.stash_url, settings.shards, settings.organization_id))
+        stores = connect(settings.stash_url, settings.shards, settings.organization_id)
+        load_rows(stores, rows(_DEMO_OBJECTS, 1))
         environment = airflow.environment(settings)
         conf = {"organization_id": str(settings.organization_id)}
         ours, events = _dag_run(environment, "migrate_catalog", conf)

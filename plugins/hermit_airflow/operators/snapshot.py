@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.exceptions import AirflowException
 
+from hermit.embedded import spark
 from hermit_airflow.operators.base import ends_without_retries, move_of, stores_of, timed
 from hermit_airflow.operators.move import batch_of, fencing_of, steps_of
 
@@ -17,11 +21,22 @@ if TYPE_CHECKING:
 STASH_URL_VARIABLE = "HERMIT_JOB_STASH_URL"
 
 
+@contextmanager
+def _inherited(name: str, value: str) -> Iterator[None]:
+    """A variable that processes which are started meanwhile find in their environment."""
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        del os.environ[name]
+
+
 class SnapshotOperator(SparkSubmitOperator):
     """Submits the staging job and gives the manifest's figures as its result.
 
     The stash's URL may hold a password, so that it reaches the job by its environment: not by its
-    arguments, which any user of the machine can list, nor by Spark's configuration, which its UI shows.
+    arguments, which any user of the machine can list, nor by Spark's configuration, which its UI shows. The
+    operator's own `env_vars` would become arguments on YARN and Kubernetes: the variable is inherited.
     """
 
     template_fields = (
@@ -40,6 +55,7 @@ class SnapshotOperator(SparkSubmitOperator):
         persist_conn_id: str = "hermit_persist_default",
         **kwargs: Any,
     ) -> None:
+        kwargs["conf"] = {**spark.conf(), **(kwargs.get("conf") or {})}
         super().__init__(durable=False, **kwargs)
         self.direction = direction
         self.organization_id = organization_id
@@ -59,9 +75,9 @@ class SnapshotOperator(SparkSubmitOperator):
             fencing, batch = fencing_of(context), batch_of(context)
             request = steps.staging_request(stores, move, fencing, batch)
             self.application_args = [json.dumps(request)]
-            self.env_vars = {STASH_URL_VARIABLE: stores.stash_url}
         try:
-            super().execute(context)
+            with _inherited(STASH_URL_VARIABLE, stores.stash_url):
+                super().execute(context)
         except AirflowException:
             with ends_without_retries():
                 steps.confirm(stores, fencing)
