@@ -26,6 +26,7 @@ from hermit.migration.stores import Stores
 from hermit.migration.throttle import Brake, Limits, Pace, divide
 from hermit.stash.consolidate import consolidate
 from tests.migration.driver import move, stores_for, truth
+from tests.persist.s3_server import S3Server
 
 MIGRATE, ROLLBACK = Direction.MIGRATE, Direction.ROLLBACK
 BOTH = pytest.mark.parametrize("direction", [MIGRATE, ROLLBACK])
@@ -407,6 +408,30 @@ def test_limits_are_changed_only_where_something_is_staged(stores: Stores) -> No
     job.stage(wrap=look)
     assert changed[0] == Limits(LIMITS.rows_per_partition, None, 10_000_000)
     assert throttle.change(shelf, job.batch, max_rows_per_second=None) == LIMITS
+
+
+def test_an_attempt_on_an_object_store_is_gone_on_with_there_and_back(
+    database_url: str, organization_id: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = S3Server()
+    try:
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+        stores = stores_for(database_url, f"s3://bucket/{organization_id}", organization_id)
+        load_rows(stores, rows(100, 7))
+        before = truth(stores)[1]
+        for direction in (MIGRATE, ROLLBACK):
+            crashed = Job(stores, direction)
+            with pytest.raises(Killed):
+                crashed.stage(die_after=1)
+            again = Job(stores, direction)
+            assert again.stage().reused > 0
+            assert progress.read(stores.location, again.batch) is not None
+            again.finish()
+            assert truth(stores) == (direction.target.value, before)
+        assert Shelf(stores.location).names() == []
+    finally:
+        server.stop()
 
 
 def test_notes_on_an_object_store_are_notes_as_well() -> None:

@@ -38,7 +38,9 @@ class Workers:
         elif size < SMALL_BYTES:
             wanted = 1
         else:
-            wanted = max(2 * self.parallelism(), -(-size // _PARTITION_BYTES))
+            # Several per core even out what a slow one costs, where a task is not mostly its own start.
+            each = 1 if size < _PARTITION_BYTES else 2
+            wanted = max(each * self.parallelism(), -(-size // _PARTITION_BYTES))
         return max(1, min(wanted, _PARTITIONS_MAX))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -30,6 +31,7 @@ from hermit.persist.table import Table
 
 FOLDER = "batches"
 FILE_BYTES = 128 << 20
+_SYNCS = 8
 _SAFE = set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
 
 
@@ -74,9 +76,14 @@ class BatchWriter:
 
     def finish(self) -> list[StagedFile]:
         """Close all files. They are durable, and no commit names them yet."""
-        while self._open:
-            _, part = self._open.popitem()
-            self._finished.append(part.finish(self._folder))
+        parts = list(self._open.values())
+        if len(parts) > 1:
+            # Syncs that run side by side share the disk's work; one after the other, each waits for its own.
+            with ThreadPoolExecutor(_SYNCS) as pool:
+                self._finished += pool.map(lambda part: part.finish(self._folder), parts)
+        else:
+            self._finished += [part.finish(self._folder) for part in parts]
+        self._open.clear()
         return sorted(self._finished, key=lambda file: file.path)
 
     def abort(self) -> None:
