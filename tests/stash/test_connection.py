@@ -109,6 +109,13 @@ def test_an_acknowledged_commit_is_durable_even_where_the_default_is_not(databas
             assert connection.execute("show synchronous_commit").fetchone() == (expected,)
 
 
+def test_a_transaction_that_somebody_forgot_ends_by_itself(client: ClosingClient) -> None:
+    setting = b"show idle_in_transaction_session_timeout"
+    stash, opening = client.open(lambda t: t.execute(setting).fetchone())
+    assert opening == ("10min",)
+    assert stash.read(lambda t: t.execute(setting).fetchone()) == ("1min",)
+
+
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A certificate for 127.0.0.1 that vouches for itself, and its key."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from uuid import UUID
 
@@ -130,6 +133,38 @@ def test_a_token_goes_on_in_another_process_until_it_is_fenced(client: StashClie
         client.open(nothing)
         with pytest.raises(Fenced):
             resumed.write(add_row)
+
+
+@pytest.mark.row("M-10")
+def test_the_epoch_goes_on_from_the_stored_one_after_a_kill(client: ClosingClient) -> None:
+    program = (
+        "import os, signal, sys, uuid; from hermit.stash import StashClient;"
+        "client = StashClient(sys.stdin.read(), uuid.UUID(sys.argv[1]));"
+        "stash, _ = client.open(lambda t: None, epoch_min=41);"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    command = [sys.executable, "-c", program, str(client.organization_id)]
+    killed = subprocess.run(command, input=client.url, text=True, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert client.open(nothing)[0].epoch == 42
+
+
+def test_a_handle_does_not_work_in_a_forked_process(client: ClosingClient) -> None:
+    program = (
+        "import os, sys, uuid; from hermit.stash import StashClient; from hermit.stash.errors import Closed\n"
+        "client = StashClient(sys.stdin.read(), uuid.UUID(sys.argv[1]))\n"
+        "stash, _ = client.open(lambda t: None)\n"
+        "if os.fork():\n"
+        "    status = os.waitstatus_to_exitcode(os.wait()[1])\n"
+        "    stash.confirm(); stash.close(); sys.exit(status)\n"
+        "try:\n"
+        "    stash.confirm()\n"
+        "except Closed:\n"
+        "    os._exit(7)\n"
+        "os._exit(1)\n"
+    )
+    command = [sys.executable, "-c", program, str(client.organization_id)]
+    assert subprocess.run(command, input=client.url, text=True, check=False).returncode == 7
 
 
 def test_nothing_can_be_opened_to_read_or_to_mend_before_the_first_open(client: StashClient) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from hermit.errors import Fenced
+from hermit.errors import Fenced, ReadOnly
 from hermit.rows import Row
 from hermit.stash import Stash, StashTransaction
-from hermit.stash.consolidate import consolidate
+from hermit.stash.bulk import create_side, digests, export, replace_from_side, sides
+from hermit.stash.consolidate import Consolidation, consolidate
 
 from .conftest import ClosingClient, nothing, raw
 
@@ -82,6 +83,22 @@ def test_a_body_that_raises_undoes_only_itself(client: ClosingClient, stash: Sta
     with pytest.raises(LookupError):
         dry.write(fail)
     assert dry.read(lambda t: (list(t.rows("items")), t.upper("items"))) == ([(b"a", b"1")], 1)
+
+
+def test_what_would_be_kept_is_refused(client: ClosingClient, stash: Stash) -> None:
+    stash.write(lambda t: t.append([(A, 1)]))
+    dry, _ = client.open_savepoint(lambda t: t.append([(B, 1)]))
+    for operation in (
+        lambda: create_side(dry, "x"),
+        lambda: replace_from_side(dry, "x", config={}),
+        lambda: export(dry, 1).__enter__(),
+    ):
+        with pytest.raises(ReadOnly):
+            operation()
+    assert consolidate(dry) == Consolidation()
+    assert digests(dry) != digests(stash)
+    assert dry.read(lambda t: len(list(t.rows("items")))) == 2
+    assert sides(client) == []
 
 
 def test_a_failing_bootstrap_ends_the_dry_run(client: ClosingClient) -> None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
+from hermit.errors import ReadOnly
 from hermit.stash.connection import Target
 from hermit.stash.consolidate import consolidate
 from hermit.stash.cutover import cut_over, digests, prepare_side, replace_from_side
@@ -94,6 +95,8 @@ class Export:
 @contextmanager
 def export(stash: Stash, partitions: int) -> Iterator[Export]:
     """The contents at one version, cut in `partitions` parts; valid until the context is left."""
+    if stash.is_dry_run:
+        raise ReadOnly(f"{stash.where}: what a dry run wrote cannot be exported")
     connection = Target(stash.url).connect()
     try:
         yield _begin(stash, connection, partitions)

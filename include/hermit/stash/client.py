@@ -31,8 +31,8 @@ from hermit.stash.handle import Stash, fence_row
 from hermit.stash.retry import RetryPolicy, was_reported
 from hermit.stash.savepoint import SavepointStash
 from hermit.stash.schema import (
+    BEGIN_OPEN,
     BEGIN_READ,
-    BEGIN_WRITE,
     CATALOG,
     COMMIT,
     check_component,
@@ -190,7 +190,7 @@ class StashClient:
         nonce = secrets.token_bytes(16)
         connection = session.connection()
         try:
-            connection.execute(BEGIN_WRITE)
+            connection.execute(BEGIN_OPEN)
             transaction = self._transaction(connection, self._lock_fence(connection), writable=True)
             result = bootstrap(transaction)
             transaction.finish()

@@ -22,6 +22,7 @@ A body that wrote nothing is rolled back, and leaves the version as it is.
 
 from __future__ import annotations
 
+import os
 import secrets
 import sys
 import threading
@@ -56,6 +57,7 @@ class Stash:
         self._writer = secrets.token_bytes(16)
         self._lock = threading.Lock()
         self._owner: int | None = None
+        self._process = os.getpid()
         self._known: tuple[int, dict[str, Place]] | None = None
         self.schema = schema
         self.component = component
@@ -133,6 +135,11 @@ class Stash:
         """The right to use the connection; not to be asked for twice by one thread."""
         if self.closed:
             raise Closed(f"{self.where}: the handle with epoch {self.epoch} is closed")
+        if self._process != os.getpid():
+            raise Closed(
+                f"{self.where}: the handle with epoch {self.epoch} belongs to the process that made it",
+                hint="resume with its token",
+            )
         if self._owner == threading.get_ident():
             raise TransactionOpen(f"{self.where}: a transaction is open on this handle already")
         with self._lock:

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import psycopg
 
+from hermit.errors import ReadOnly
 from hermit.stash.errors import ConnectionLost
 from hermit.stash.fence import Fence, FenceRow, Token, check
 from hermit.stash.handle import Stash, fence_row
@@ -84,6 +85,10 @@ class SavepointStash(Stash):
             self._watch()
             return self._row.fence
 
+    def beside(self, body: Callable[[psycopg.Connection, FenceRow], T]) -> T:
+        """Refused: what this is for would be kept."""
+        raise ReadOnly(f"{self.where}: a dry run keeps nothing")
+
     def _watch(self) -> None:
         def look() -> FenceRow | None:
             return fence_row(self._watcher.connection(), self._control.read_fence)
@@ -108,6 +113,8 @@ class SavepointStash(Stash):
                     result = body(transaction)
                     transaction.finish()
                     transaction.send_rest()
+                    # Cursors end with their transaction, and this one goes on.
+                    connection.execute(b"CLOSE ALL")
                 except BaseException:
                     transaction.abandon()
                     raise
