@@ -6,9 +6,11 @@ import tracemalloc
 
 import pytest
 
-from hermit.errors import CorruptData, ReadOnly
+from hermit.errors import CorruptData, InvalidInput, ReadOnly
 from hermit.rows import Row, Update
 from hermit.stash import Stash, StashTransaction
+from hermit.stash.bulk import create_side
+from hermit.stash.consolidate import Consolidation, consolidate
 from hermit.stash.errors import (
     Closed,
     CompactOutOfRange,
@@ -75,6 +77,30 @@ def test_a_body_that_swallows_a_failed_append_cannot_commit(stash: Stash) -> Non
     with pytest.raises(LowerMismatch):
         stash.write(body)
     assert stash.read(lambda t: list(t.rows("items"))) == []
+
+
+@pytest.mark.parametrize("name", ["größe", "日本", 'a"; drop table fence; --', "%s {schema} $1", "日" * 255])
+def test_a_collection_may_have_any_name(stash: Stash, name: str) -> None:
+    for body in (lambda t: t.append([(Row(name, b"k", b"v"), 1)]), lambda t: t.seal(name, 7)):
+        stash.write(body)
+    assert stash.read(lambda t: (list(t.rows(name)), t.upper(name))) == ([(b"k", b"v")], 7)
+    assert consolidate(stash, [name]) == Consolidation()
+
+
+@pytest.mark.parametrize("name", ["", "a\0b", "\ud800", "x" * 256])
+def test_a_name_that_cannot_be_stored_is_refused(client: ClosingClient, stash: Stash, name: str) -> None:
+    before = stash.confirm()
+    dry, _ = client.open_savepoint(nothing)
+    for operation in (
+        lambda: stash.write(lambda t: t.append([(Row(name, b"", b""), 1)])),
+        lambda: stash.write(lambda t: t.seal(name, 1)),
+        lambda: dry.write(lambda t: t.append([(Row(name, b"", b""), 1)])),
+        lambda: create_side(stash, "x", [name]),
+    ):
+        with pytest.raises(InvalidInput):
+            operation()
+    assert stash.read(lambda t: t.collections()) == {}
+    assert stash.confirm() == before
 
 
 def test_a_body_that_raises_changes_nothing(stash: Stash) -> None:

@@ -97,11 +97,8 @@ def export(stash: Stash, partitions: int) -> Iterator[Export]:
     """The contents at one version, cut in `partitions` parts; valid until the context is left."""
     if stash.is_dry_run:
         raise ReadOnly(f"{stash.where}: what a dry run wrote cannot be exported")
-    connection = Target(stash.url).connect()
-    try:
+    with stash.separate_connection() as connection:
         yield _begin(stash, connection, partitions)
-    finally:
-        connection.close()
 
 
 def read_range(
@@ -155,7 +152,7 @@ def _begin(stash: Stash, connection: psycopg.Connection, partitions: int) -> Exp
 
 
 def _describe(stash: Stash, connection: psycopg.Connection, row: FenceRow, partitions: int) -> Export:
-    table = render("{schema}.{heap}", **_names(stash, row))
+    table = render("{schema}.{heap}", **_names(stash, row)).decode()
     # The size is read after the snapshot was taken: every row that it shows is on a page below it.
     pages = _one(connection, _PAGES, table)
     found = connection.execute(control(stash.schema, stash.component).collections).fetchall()
@@ -163,7 +160,7 @@ def _describe(stash: Stash, connection: psycopg.Connection, row: FenceRow, parti
     return Export(
         snapshot=_one(connection, b"SELECT pg_export_snapshot()"),
         version=row.version,
-        table=table.decode(),
+        table=table,
         ranges=[(low, min(low + step, pages)) for low in range(0, pages, step)],
         collections={collection_id: name for name, collection_id, _ in found},
         rows_estimate=_estimate(stash, connection, row, pages),
@@ -173,7 +170,7 @@ def _describe(stash: Stash, connection: psycopg.Connection, row: FenceRow, parti
 
 def _estimate(stash: Stash, connection: psycopg.Connection, row: FenceRow, pages: int) -> int:
     names = _names(stash, row)
-    density = _one(connection, _DENSITY, render("{schema}.{heap}", **names))
+    density = _one(connection, _DENSITY, render("{schema}.{heap}", **names).decode())
     if density is None:
         density = _one(connection, render(_SAMPLE, **names)) / max(min(pages, _SAMPLE_PAGES), 1)
     return round(float(density) * pages)
@@ -183,8 +180,8 @@ def _names(stash: Stash, row: FenceRow) -> dict[str, str]:
     return {"schema": stash.schema, "heap": row.heap}
 
 
-def _one(connection: psycopg.Connection, query: bytes, *parameters: bytes) -> Any:
-    found = connection.execute(query, [parameter.decode() for parameter in parameters]).fetchone()
+def _one(connection: psycopg.Connection, query: bytes, *parameters: str) -> Any:
+    found = connection.execute(query, parameters).fetchone()
     return None if found is None else found[0]
 
 

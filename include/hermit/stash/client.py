@@ -32,7 +32,6 @@ from hermit.stash.retry import RetryPolicy, was_reported
 from hermit.stash.savepoint import SavepointStash
 from hermit.stash.schema import (
     BEGIN_OPEN,
-    BEGIN_READ,
     CATALOG,
     COMMIT,
     check_component,
@@ -91,11 +90,11 @@ class StashClient:
         def look(transaction: StashTransaction | None) -> bool:
             return transaction is not None and any(p.upper > 0 for p in transaction.places().values())
 
-        return self._look(look)
+        return self.look(look)
 
     def fence(self) -> Fence | None:
         """The fence, or None where there is no stash."""
-        return self._look(lambda transaction: None if transaction is None else transaction.fence)
+        return self.look(lambda transaction: None if transaction is None else transaction.fence)
 
     def config(self) -> dict[str, int]:
         """The entries of the collection `config`; empty where there is no stash."""
@@ -107,11 +106,24 @@ class StashClient:
             pairs = transaction.rows("config")
             return {config.decode_key(key): config.decode_value(value) for key, value in pairs}
 
-        return self._look(look)
+        return self.look(look)
 
     def look(self, body: Callable[[StashTransaction | None], T]) -> T:
         """Run `body` on one snapshot, without a fence; it gets None where there is no stash."""
-        return self._look(body)
+        session = self._session()
+
+        def attempt() -> T:
+            connection = session.connection()
+            try:
+                row = fence_row(connection, self._control.begin_read)
+                return body(None if row is None else self._transaction(connection, row, writable=False))
+            finally:
+                session.rollback()
+
+        try:
+            return session.run(attempt, writing=False)
+        finally:
+            session.close()
 
     # Opening
 
@@ -160,23 +172,6 @@ class StashClient:
         if fence is None or fence.epoch == 0:
             raise NotInitialized(f"{self._where} was never opened for writing")
         return Token(fence.epoch, fence.nonce)
-
-    def _look(self, body: Callable[[StashTransaction | None], T]) -> T:
-        session = self._session()
-
-        def attempt() -> T:
-            connection = session.connection()
-            try:
-                connection.execute(BEGIN_READ)
-                row = fence_row(connection, self._control.read_fence)
-                return body(None if row is None else self._transaction(connection, row, writable=False))
-            finally:
-                session.rollback()
-
-        try:
-            return session.run(attempt, writing=False)
-        finally:
-            session.close()
 
     def _transaction(
         self, connection: psycopg.Connection, row: FenceRow, *, writable: bool

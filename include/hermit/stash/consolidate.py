@@ -48,12 +48,22 @@ WITH taken AS (
 SELECT (SELECT count(*) FROM taken), (SELECT count(*) FROM met), (SELECT count(*) FROM put),
        (SELECT count(*) FROM put WHERE diff <> 1)
 """
-_FRONTIERS = """
-SELECT c.name, c.collection_id, u.upper FROM {schema}.collections c
-JOIN {schema}.uppers u ON u.collection_id = c.collection_id WHERE c.component = %s ORDER BY c.collection_id
+_COMPACT = """
+UPDATE {schema}.sinces AS s SET since = u.upper - 1
+FROM {schema}.uppers AS u JOIN {schema}.collections AS c ON c.collection_id = u.collection_id
+WHERE s.collection_id = u.collection_id AND s.since < u.upper - 1
+  AND c.component = {component} AND (%s::text[] IS NULL OR c.name = ANY (%s::text[]))
 """
-_COMPACT = "UPDATE {schema}.sinces SET since = %s WHERE collection_id = %s AND since < %s"
-_SINCE = "SELECT since FROM {schema}.sinces WHERE collection_id = %s"
+# Which collections have something to merge, by one look at the work list each.
+_WORK = """
+SELECT c.collection_id, s.since
+FROM {schema}.collections AS c JOIN {schema}.sinces AS s ON s.collection_id = c.collection_id
+WHERE c.component = {component} AND (%s::text[] IS NULL OR c.name = ANY (%s::text[]))
+  AND EXISTS (
+    SELECT 1 FROM {schema}.{heap} AS d
+    WHERE d.collection_id = c.collection_id AND d.time <= s.since AND d.diff <> 1
+  )
+"""
 
 
 @dataclass(frozen=True)
@@ -75,28 +85,21 @@ def consolidate(
     First moves `since` to the last complete time, unless `keep_history`: then only what was compacted
     before is merged.
     """
-    wanted = None if collections is None else set(collections)
-    total = Consolidation()
     if stash.is_dry_run:
-        return total
-    for name, collection_id, since in stash.beside(lambda c, row: _frontiers(stash, c, keep_history)):
-        if wanted is None or name in wanted:
-            total += _consolidate_one(stash, collection_id, since)
-    return total
+        return Consolidation()
+    wanted = None if collections is None else list(collections)
+    work = stash.beside(lambda connection, row: _work(stash, connection, row, wanted, keep_history))
+    return sum((_consolidate_one(stash, *place) for place in work), start=Consolidation())
 
 
-def _frontiers(
-    stash: Stash, connection: psycopg.Connection, keep_history: bool
-) -> list[tuple[str, int, int]]:
-    found = connection.execute(render(_FRONTIERS, schema=stash.schema), [stash.component]).fetchall()
-    result = []
-    for name, collection_id, upper in found:
-        if not keep_history and upper > 1:
-            compact = render(_COMPACT, schema=stash.schema)
-            connection.execute(compact, [upper - 1, collection_id, upper - 1])
-        since = connection.execute(render(_SINCE, schema=stash.schema), [collection_id]).fetchone()
-        result.append((name, collection_id, 0 if since is None else int(since[0])))
-    return result
+def _work(
+    stash: Stash, connection: psycopg.Connection, row: FenceRow, wanted: list[str] | None, keep_history: bool
+) -> list[tuple[int, int]]:
+    """Move `since`, unless history is kept, and find what there is to merge."""
+    names = {"schema": stash.schema, "component": stash.component}
+    if not keep_history:
+        connection.execute(render(_COMPACT, **names), [wanted, wanted])
+    return connection.execute(render(_WORK, heap=row.heap, **names), [wanted, wanted]).fetchall()
 
 
 def _consolidate_one(stash: Stash, collection_id: int, since: int) -> Consolidation:

@@ -16,7 +16,6 @@ from collections.abc import Mapping
 
 from hermit.digest import Digest, collection_seed, hash_row
 from hermit.errors import CorruptData
-from hermit.stash.connection import Target
 from hermit.stash.handle import Stash
 from hermit.stash.schema import HEAP_INDEXES, Heap, create_heap_indexes, render, stored_heap
 from hermit.stash.side import drop_replaced, seal_side, side_table
@@ -73,7 +72,7 @@ def prepare_side(stash: Stash, side: str) -> None:
     known = stash.read(lambda transaction: set(transaction.collections().values()))
     table = side_table(side)
     name = render("{schema}.{heap}", schema=stash.schema, heap=table)
-    with Target(stash.url).connect() as connection:
+    with stash.separate_connection() as connection:
         found = connection.execute(_COUNT_INDEXES, [name.decode()]).fetchone()
         if found is None or found[0] < _INDEXES:
             with connection.transaction():

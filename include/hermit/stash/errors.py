@@ -155,6 +155,17 @@ def translate(
         return denied(f"permission denied: {where}: {detail}")
     if isinstance(error, (pg.SerializationFailure, pg.DeadlockDetected, pg.LockNotAvailable)):
         return Contended(f"gave up after many conflicts with other transactions: {where}: {detail}")
-    if isinstance(error, psycopg.OperationalError):
+    if _is_loss(error):
         return ConnectionLost(f"lost the connection: {where}: {detail}")
+    if error.sqlstate is None:
+        # psycopg itself refused to send something.
+        return InvalidInput(f"cannot be stored: {where}: {detail}")
     return Unavailable(f"postgresql refused: {where}: {detail}", hint=f"sqlstate {error.sqlstate}")
+
+
+def _is_loss(error: psycopg.Error) -> bool:
+    """Whether the connection went: noticed by libpq, or announced by a server that ends sessions."""
+    if error.sqlstate is None:
+        return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))
+    ended = (pg.IdleInTransactionSessionTimeout, pg.TransactionTimeout)
+    return error.sqlstate[:2] in ("08", "57") or isinstance(error, ended)

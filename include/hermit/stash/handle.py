@@ -273,6 +273,17 @@ class Stash:
             raise NotApplied(cause)
 
     @contextmanager
+    def separate_connection(self) -> Iterator[psycopg.Connection]:
+        """Another connection, for work outside of transactions; PostgreSQL's errors become ours."""
+        connection = self._session.target.connect_patiently(self._session.policy)
+        try:
+            yield connection
+        except psycopg.Error as error:
+            raise self._session.translated(error, writing=True) from None
+        finally:
+            connection.close()
+
+    @contextmanager
     def traced(self, file_descriptor: int) -> Iterator[None]:
         """Have libpq write every message of the protocol to a file: to count round trips."""
         pgconn = self._session.connection().pgconn

@@ -1,9 +1,10 @@
 """Which errors heal by trying again, and how long we try.
 
-Three kinds: a *conflict* (serialization failure, deadlock) heals on the same connection; a *broken*
-connection heals on a new one, if the server comes back; everything else cannot heal and is never tried
-again. Attempts and total time are both bounded; the delay doubles, with jitter, so that two
-openers that collide do not collide for ever.
+Four kinds: a *conflict* (serialization failure, deadlock) heals on the same connection; a *broken*
+connection heals on a new one, if the server comes back; a *forgotten* prepared statement heals on a
+new one that prepares nothing; everything else cannot heal and is never tried again. Attempts and total
+time are both bounded; the delay doubles, with jitter, so that two openers that collide do not collide
+for ever.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ _BROKEN = (
     pg.CannotConnectNow,
     pg.TooManyConnections,
     pg.IdleInTransactionSessionTimeout,
+    pg.TransactionTimeout,
 )
+# What a prepared statement meets when a pooler moved us to another of its connections.
+_FORGOTTEN = (pg.InvalidSqlStatementName, pg.DuplicatePreparedStatement)
 # "Statement completion unknown", in PostgreSQL's and in CockroachDB's words.
 _UNKNOWN = (pg.StatementCompletionUnknown, pg.TransactionResolutionUnknown)
 # libpq gives no SQLSTATE when connecting fails. These are answers that will not change by asking again;
@@ -40,8 +44,8 @@ _REFUSALS = (
     "definition of service",
     "service file",
     "certificate",
-    "SSL",
-    "failed to resolve host",
+    "does not support SSL",
+    "Name or service not known",
     "is not permitted to log in",
     "permission denied for database",
 )
@@ -83,6 +87,11 @@ def is_broken(error: psycopg.Error, connection: psycopg.Connection | None) -> bo
     if connection is not None:
         return connection.broken or connection.closed
     return error.sqlstate is None or error.sqlstate.startswith("08")
+
+
+def is_forgotten(error: psycopg.Error) -> bool:
+    """Whether the server does not have the prepared statements that psycopg believes it to have."""
+    return isinstance(error, _FORGOTTEN)
 
 
 def was_reported(error: psycopg.Error) -> bool:

@@ -19,7 +19,7 @@ from hermit.stash.errors import ConnectionLost
 from hermit.stash.fence import Fence, FenceRow, Token, check
 from hermit.stash.handle import Stash, fence_row
 from hermit.stash.retry import is_broken
-from hermit.stash.schema import Heap, render
+from hermit.stash.schema import Heap, check_collection, render
 from hermit.stash.session import Session
 from hermit.stash.transaction import Place, StashTransaction
 
@@ -141,7 +141,7 @@ class _DryTransaction(StashTransaction):
         for name in names:
             if name not in self.places():
                 lowest = min((place.collection_id for place in self.places().values()), default=0)
-                self.places()[name] = Place(min(lowest, 0) - 1, 0)
+                self.places()[check_collection(name)] = Place(min(lowest, 0) - 1, 0)
         return self.places()
 
     def compact(self, collection: str, since: int) -> None:

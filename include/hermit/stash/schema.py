@@ -37,6 +37,7 @@ from hermit.errors import InvalidInput
 
 CATALOG = "catalog"
 KEY_PREFIX_BYTES = 64
+COLLECTION_NAME_MAX = 255
 FENCE_COLUMNS = ("epoch", "nonce", "version", "heap", "opened_by", "writer")
 
 _COMPONENT = re.compile(r"[a-z][a-z0-9_]{0,31}")
@@ -90,6 +91,16 @@ def check_component(component: str) -> str:
     if not _COMPONENT.fullmatch(component):
         raise InvalidInput(f"not a component name: {component!r}", hint="a-z, 0-9 and _, at most 32")
     return component
+
+
+def check_collection(name: str) -> str:
+    """The collection's name, if PostgreSQL can store it as a text."""
+    strange = "\0" in name or any("\ud800" <= letter <= "\udfff" for letter in name)
+    if not 0 < len(name) <= COLLECTION_NAME_MAX or strange:
+        raise InvalidInput(
+            f"not a name for a collection: {name!r}", hint=f"1 to {COLLECTION_NAME_MAX} letters, none NUL"
+        )
+    return name
 
 
 def render(template: str, **names: str) -> bytes:

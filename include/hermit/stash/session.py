@@ -1,4 +1,10 @@
-"""A connection that comes back, and the loop that runs an attempt until it succeeds or cannot heal."""
+"""A connection that comes back, and the loop that runs an attempt until it succeeds or cannot heal.
+
+psycopg prepares statements that are used often, and remembers their names. Its memory can be wrong: a
+pooler may hand a transaction to another connection of its own, and a batch that the server gave up half way
+may have been the one that prepares. In the first case the session goes on without preparing, in the
+second the memory is cleared with the failed transaction.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +17,7 @@ import psycopg
 
 from hermit.stash.connection import Target
 from hermit.stash.errors import translate
-from hermit.stash.retry import RetryPolicy, interruption, is_broken, is_conflict
+from hermit.stash.retry import RetryPolicy, interruption, is_broken, is_conflict, is_forgotten
 from hermit.stash.schema import ROLLBACK
 
 T = TypeVar("T")
@@ -33,11 +39,14 @@ class Session:
         self.where = where
         self.policy = policy
         self._connection: psycopg.Connection | None = None
+        self._preparing = True
 
     def connection(self) -> psycopg.Connection:
         """The connection, made anew if there is none that works."""
         if self._connection is None or self._connection.closed:
             self._connection = self.target.connect_patiently(self.policy)
+            if not self._preparing:
+                self._connection.prepare_threshold = None
         return self._connection
 
     def close(self) -> None:
@@ -77,8 +86,10 @@ class Session:
                 if interrupted is not None:
                     self.close()
                     raise interrupted from None
-                broken = is_broken(error, self._connection)
-                if broken:
+                if is_forgotten(error):
+                    self._preparing = False
+                    self.close()
+                elif is_broken(error, self._connection):
                     self.close()
                 elif not is_conflict(error):
                     raise self.translated(error, writing=writing) from None

@@ -25,7 +25,7 @@ from hermit.stash.connection import Target
 from hermit.stash.errors import SideIncomplete, SideMissing, SideSealed
 from hermit.stash.fence import FenceRow
 from hermit.stash.handle import Stash
-from hermit.stash.schema import control, create_heap, render, schema_name
+from hermit.stash.schema import check_collection, control, create_heap, render, schema_name
 from hermit.stash.transaction import StashTransaction
 
 if TYPE_CHECKING:
@@ -69,7 +69,8 @@ def create_side(stash: Stash, name: str, collections: Iterable[str] = ()) -> dic
 
     Collections named here are made, empty, where they do not exist, so that they have an identifier.
     """
-    table, wanted, statements = side_table(name), list(collections), control(stash.schema, stash.component)
+    table, statements = side_table(name), control(stash.schema, stash.component)
+    wanted = [check_collection(collection) for collection in collections]
 
     def make(connection: psycopg.Connection, row: FenceRow) -> dict[str, int]:
         _drop(connection, stash.schema, name)
@@ -121,7 +122,7 @@ def seal_side(stash: Stash, name: str) -> None:
 
 def drop_replaced(stash: Stash) -> None:
     """Drop tables that were the contents once. One that is still being read is left for next time."""
-    with Target(stash.url).connect() as connection:
+    with stash.separate_connection() as connection:
         connection.execute(b"SET lock_timeout = '1s'")
         for table in _unused(connection.execute, stash.schema):
             if not table.startswith(_PREFIX):

@@ -22,7 +22,7 @@ from hermit.rows import Row, Update
 from hermit.stash.batch import Appender, array
 from hermit.stash.errors import CompactOutOfRange, LowerMismatch, ReadOutOfRange, SealBackwards
 from hermit.stash.fence import Fence, FenceRow
-from hermit.stash.schema import Control, Heap
+from hermit.stash.schema import Control, Heap, check_collection
 
 TIME_MAX = 2**63 - 1
 # A fetch starts small and grows to what brings about this much, so that memory is bounded by bytes
@@ -247,7 +247,7 @@ class StashTransaction:
 
     def ensure_collections(self, names: Iterable[str]) -> dict[str, Place]:
         """Make the collections that do not exist yet. They are empty: the contents do not change."""
-        missing = [name for name in names if name not in self.places()]
+        missing = [check_collection(name) for name in names if name not in self.places()]
         if missing:
             self.execute(self._control.add_collections, [missing])
             self.execute(self._control.add_uppers)
