@@ -20,6 +20,9 @@ app = typer.Typer(add_completion=False)
 def test(
     context: typer.Context,
     quick: Annotated[bool, typer.Option("--quick", help="Leave out what takes long.")] = False,  # noqa: PT028
+    screenshots: Annotated[
+        bool, typer.Option("--screenshots", help="Make the pictures in docs/images/page anew.")
+    ] = False,  # noqa: PT028
 ) -> None:
     """Run all checks and tests; more arguments go to pytest."""
     from hermit import settings as settings_module
@@ -35,6 +38,8 @@ def test(
     arguments = list(context.args)
     if quick:
         arguments += ["-m", "not slow"]
+    if screenshots:
+        os.environ["HERMIT_SCREENSHOTS"] = "1"
     if run_pytest(settings, arguments) != 0:
         failed.append("pytest")
     if failed:

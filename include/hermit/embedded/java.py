@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from hermit.embedded import apt
 from hermit.errors import Unavailable
 
 _VERSION_MIN = 17
@@ -17,8 +18,8 @@ _PACKAGES = ("openjdk-17-jre-headless", "openjdk-21-jre-headless", "default-jre-
 def java_home() -> Path:
     """The directory to hand to Spark as JAVA_HOME."""
     found = _find()
-    if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        _install()
+    if found is None and apt.can_install():
+        apt.install_one_of(*((package,) for package in _PACKAGES))
         found = _find()
     if found is None:
         raise Unavailable(
@@ -47,21 +48,3 @@ def _version(java: Path) -> int:
         return 0
     match = re.search(r'version "(\d+)', result.stderr)
     return int(match.group(1)) if match else 0
-
-
-def _install() -> None:
-    _apt_get("update", "-qq")
-    for package in _PACKAGES:
-        if _apt_get("install", "-y", "-qq", "--no-install-recommends", package):
-            return
-
-
-def _apt_get(*arguments: str) -> bool:
-    result = subprocess.run(
-        ["apt-get", *arguments],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
-        check=False,
-    )
-    return result.returncode == 0

@@ -6,6 +6,7 @@ connection holds is ever part of an answer, and errors of the stores are told wi
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from functools import cache
 from pathlib import Path
@@ -127,8 +128,9 @@ def one_run(dag_id: str, run_id: str, user: GetUserDep) -> dict[str, Any]:
     if found is None:
         raise HTTPException(status.HTTP_404_NOT_FOUND, "no such run")
     if found["report"] is None and found["organization_id"]:
-        location = catalogs().find(found["organization_id"]).location
-        found["report"] = History(location).read(run_id)
+        with contextlib.suppress(HermitError):
+            location = catalogs().find(found["organization_id"]).location
+            found["report"] = History(location).read(run_id)
     return found
 
 

@@ -10,13 +10,13 @@ import threading
 import time
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from uuid import UUID
 
 from hermit.durable.contents import MOVE_PROTOCOL, OWN_CONFIG
 from hermit.durable.reads import as_tombstone
-from hermit.errors import HermitError, InvalidInput
+from hermit.errors import HermitError, InvalidInput, Unavailable
 from hermit.formats import config as config_keys
 from hermit.identity import parse_organization_id, shard_id
 from hermit.migration.history import History
@@ -30,8 +30,9 @@ from hermit_airflow.page.shards import ShardFacts, Shards, Watched
 
 T = TypeVar("T")
 _FRESH_S = 0.5
-_PLACES_FRESH_S = 5.0
+_PLACES_FRESH_S = 30.0
 _REPORTS_FRESH_S = 3.0
+_KEPT_MAX = 4096
 _ATTEMPTS_MAX = 5
 _WORKERS = 8
 
@@ -60,6 +61,14 @@ class Sighting:
         return by_number(self.stash.config.get(MOVE_PROTOCOL))
 
     @property
+    def needs_shard(self) -> bool:
+        """Whether the shard's tombstone decides where the truth is."""
+        try:
+            return self.protocol.watches_persist
+        except InvalidInput:
+            return False  # A protocol of a later release: its line says so.
+
+    @property
     def tombstones(self) -> Tombstones:
         """What both sides say of themselves."""
         shard = self.shard.config if self.shard else {}
@@ -74,24 +83,31 @@ class Sighting:
         return f"{self.place.shards.rstrip('/')}/{shard_id(self.organization_id)}"
 
 
+@dataclass
+class _Kept:
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    made_s: float | None = None
+    value: Any = None
+
+
 class Shared:
     """Answers that are worked out once for everybody who asks within a moment."""
 
     def __init__(self) -> None:
-        self._kept: dict[Hashable, tuple[float, Any]] = {}
-        self._locks: dict[Hashable, threading.Lock] = {}
+        self._kept: dict[Hashable, _Kept] = {}
         self._lock = threading.Lock()
 
     def get(self, key: Hashable, fresh_s: float, make: Callable[[], T]) -> T:
         """What was made for this key at most so long ago, or else made now by one of those who wait."""
         with self._lock:
-            lock = self._locks.setdefault(key, threading.Lock())
-        with lock:
-            kept = self._kept.get(key)
-            if kept is None or time.monotonic() - kept[0] > fresh_s:
-                made = make()
-                kept = self._kept[key] = (time.monotonic(), made)
-            found: T = kept[1]
+            kept = self._kept[key] = self._kept.pop(key, None) or _Kept()
+            while len(self._kept) > _KEPT_MAX:
+                del self._kept[next(iter(self._kept))]
+        with kept.lock:
+            if kept.made_s is None or time.monotonic() - kept.made_s > fresh_s:
+                kept.value = make()
+                kept.made_s = time.monotonic()
+            found: T = kept.value
             return found
 
 
@@ -138,8 +154,8 @@ class Catalogs:
     def _in_place(self, place: Place) -> list[Sighting]:
         stashes = survey(place.stash_url)
         pending = [Sighting(place, stash, None) for stash in stashes.values()]
-        done = [sighting for sighting in pending if not sighting.protocol.watches_persist]
-        pending = [sighting for sighting in pending if sighting.protocol.watches_persist]
+        done = [sighting for sighting in pending if not sighting.needs_shard]
+        pending = [sighting for sighting in pending if sighting.needs_shard]
         for _ in range(_ATTEMPTS_MAX):
             if not pending:
                 break
@@ -154,21 +170,36 @@ class Catalogs:
         return sorted(done + pending, key=lambda one: one.organization_id)
 
     def _find(self, organization_id: UUID) -> Sighting:
+        silent: Unavailable | None = None
         for place in self.places():
-            for _ in range(_ATTEMPTS_MAX):
-                before = survey(place.stash_url, [organization_id]).get(organization_id)
-                if before is None:
-                    break
-                seen = self._with_shard(Sighting(place, before, None))
-                # While the stash stood still, what both say was true together.
-                if survey(place.stash_url, [organization_id]).get(organization_id) == before:
-                    return seen
-        raise NoSuchCatalog(f"no configured stash holds a catalog of {organization_id}")
+            try:
+                found = self._find_in(place, organization_id)
+            except Unavailable as error:
+                silent = error
+            else:
+                if found is not None:
+                    return found
+        raise silent or NoSuchCatalog(f"no configured stash holds a catalog of {organization_id}")
+
+    def _find_in(self, place: Place, organization_id: UUID) -> Sighting | None:
+        for _ in range(_ATTEMPTS_MAX):
+            before = survey(place.stash_url, [organization_id]).get(organization_id)
+            if before is None:
+                return None
+            seen = self._with_shard(Sighting(place, before, None))
+            # While the stash stood still, what both say was true together.
+            if survey(place.stash_url, [organization_id]).get(organization_id) == before:
+                return seen
+        raise Unavailable("the stash keeps changing while its state is being read", hint="try again")
 
     def _with_shard(self, sighting: Sighting) -> Sighting:
         return Sighting(sighting.place, sighting.stash, self.watched(sighting).facts())
 
     # What they say
+
+    def shared(self, key: Hashable, fresh_s: float, make: Callable[[], T]) -> T:
+        """What is worked out once for all who ask within a moment."""
+        return self._shared.get(key, fresh_s, make)
 
     def reports(self, sighting: Sighting, limit: int) -> list[dict[str, Any]]:
         """The reports that moves left beside the shard, newest first."""

@@ -10,6 +10,8 @@ const PERIOD_MS = 1000;
 const STORES = ["stash", "persist"];
 const LABELS = { migrate: "Migrate", rollback: "Roll back", dry_run: "Dry run", verify: "Verify" };
 
+const ENDED = ["success", "failed", "skipped", "upstream_failed", "removed"];
+
 const card = (title, ...children) => h("div", { class: "card" }, h("h2", {}, title), ...children);
 
 function head(catalog) {
@@ -133,11 +135,12 @@ const steps = (plan) =>
 
 function running({ active, progress }) {
   return active.map((run) => {
-    const task = run.tasks.find((one) => one.state === "running" || one.state === "deferred");
+    const task = run.tasks.find((one) => one.start && !ENDED.includes(one.state));
+    const asks = task?.task === "approve";
     return h(
       "div",
       { class: "card running", role: "status" },
-      h("h2", {}, h("span", { class: "pulse", "aria-hidden": "true" }), `${run.direction ?? run.dag_id} is ${run.state}`, task ? h("span", { class: "quiet" }, `: ${task.task}`) : null),
+      h("h2", {}, h("span", { class: "pulse", "aria-hidden": "true" }), `${run.direction ?? run.dag_id} is ${run.state}`, task ? h("span", { class: "quiet" }, asks ? ": it waits for an approval" : `: ${task.task}`) : null),
       progress.filter((one) => one.direction === run.direction).map(gauge),
       stepBars(run),
       h("p", { class: "quiet" }, runLink(run)),

@@ -6,6 +6,7 @@ const NODE = { width: 196, height: 78 };
 const GAP = { x: 128, y: 66 };
 const MARGIN = 10;
 const ARC = 46;
+const LABEL = 24;
 
 const left = (node) => MARGIN + node.column * (NODE.width + GAP.x);
 const top = (node, lift) => MARGIN + lift + node.row * (NODE.height + GAP.y);
@@ -81,7 +82,7 @@ export function diagram(protocol, current) {
   const columns = Math.max(...protocol.nodes.map((node) => node.column)) + 1;
   const rows = Math.max(...protocol.nodes.map((node) => node.row)) + 1;
   const lift = protocol.edges.some((edge) => Math.abs(nodes.get(edge.from).column - nodes.get(edge.to).column) > 1) ? ARC : 0;
-  const width = 2 * MARGIN + columns * NODE.width + (columns - 1) * GAP.x;
+  const width = 2 * MARGIN + LABEL + columns * NODE.width + (columns - 1) * GAP.x;
   const height = 2 * MARGIN + lift + rows * NODE.height + (rows - 1) * GAP.y;
   const lit = nodes.get(current);
   return h(

@@ -23,6 +23,12 @@ function row(catalog) {
   );
 }
 
+// What the filter looks at: everything that a line says.
+function words(catalog) {
+  const state = catalog.reachable === false ? "unreachable" : catalog.settled === false ? "half-way" : "";
+  return `${JSON.stringify(Object.values(catalog))} ${state}`.toLowerCase();
+}
+
 function state(catalog) {
   if (!catalog.reachable) return badge("bad", "unreachable");
   if (!catalog.settled) return badge("half", "half-way");
@@ -62,7 +68,7 @@ export function showList(main) {
   let found = { catalogs: [], silent: [] };
   const draw = () => {
     const wanted = filter.value.trim().toLowerCase();
-    const fits = (one) => JSON.stringify(Object.values(one)).toLowerCase().includes(wanted);
+    const fits = (one) => words(one).includes(wanted);
     summary.textContent = tally(found.catalogs);
     parts.show(main, "silent", found.silent, (silent) => silent.map((one) => h("p", { class: "banner bad" }, one.error)));
     parts.show(main, "table", found.catalogs.filter(fits), (shown) => h("div", { class: "card" }, table(shown)));
