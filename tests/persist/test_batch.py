@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
@@ -11,6 +14,8 @@ from hermit.persist.batch import BatchWriter, drop_staged, list_staged, read_fil
 from hermit.persist.commit import DataFile
 from hermit.persist.errors import CommitConflict, ReadBeforeSince, StagedFileMissing, WriteBehindUpper
 from hermit.persist.frontier import Frontier
+from hermit.persist.storage.disk import OsDisk
+from hermit.persist.storage.local import local_storage
 
 
 def stage(location: str, batch_id: str, rows: dict[str, list[bytes]], time: int = 0) -> list[DataFile]:
@@ -135,3 +140,53 @@ def test_a_file_is_verified_when_an_executor_reads_it(client: PersistClient, loc
     with pytest.raises(CorruptData) as caught:
         read_file(location, wrong)
     assert (caught.value.facts["path"], caught.value.facts["collection"]) == (wrong.path, "a")
+
+
+class CountingDisk(OsDisk):
+    """Remembers which files were read, written and looked for."""
+
+    def __init__(self) -> None:
+        self.calls: Counter[str] = Counter()
+        self.bytes = 0
+
+    def read(self, path: str) -> bytes | None:
+        data = super().read(path)
+        self.calls["read"] += 1
+        self.bytes += len(data or b"")
+        return data
+
+    def write(self, path: str, data: bytes, *, append: bool = False) -> None:
+        self.calls["write"] += 1
+        self.bytes += len(data)
+        super().write(path, data, append=append)
+
+    def exists(self, path: str) -> bool:
+        self.calls["exists"] += 1
+        return super().exists(path)
+
+
+@pytest.mark.parametrize("replacing", [True, False])
+def test_naming_a_batch_does_the_same_work_whatever_the_number_of_rows(
+    tmp_path: Path, replacing: bool
+) -> None:
+    """Also in the place of as many rows: neither the old nor the new ones are looked at."""
+    work = []
+    for rows in (10, 20_000):
+        location = str(tmp_path / str(rows))
+        disk = CountingDisk()
+        client = PersistClient.open("", storage=local_storage(location, disk))
+        numbers = [b"%d" % number for number in range(rows)]
+        first = stage(location, "first", {"a": numbers})
+        client.replace_with_batch(first, collections=["a"], version=-1, new_upper={"a": 1})
+        second = stage(location, "second", {"a": numbers}, time=0 if replacing else 1)
+        disk.calls.clear()
+        disk.bytes = 0
+        if replacing:
+            client.replace_with_batch(second, collections=["a"], version=0, new_upper={"a": 2})
+        else:
+            client.compare_and_append_batch(second, expected={"a": 1}, new_upper={"a": 2})
+        work.append((disk.calls, disk.bytes))
+        assert client.files(["a"])[-1].rows == rows
+    (few_calls, few_bytes), (many_calls, many_bytes) = work
+    assert many_calls == few_calls
+    assert many_bytes <= few_bytes + 64, "a commit has a few more digits in it"

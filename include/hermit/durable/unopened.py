@@ -17,6 +17,7 @@ from hermit.durable.errors import ConcurrentChange, UpgradeNeeded
 from hermit.durable.inspection import Inspection
 from hermit.durable.model import OpenCheck
 from hermit.durable.reads import as_tombstone
+from hermit.durable.spooled import SpooledContents
 from hermit.durable.state import CACHED, CatalogState
 from hermit.durable.store import Commit, Position, RowChange, SavepointStore, Store
 from hermit.durable.validate import validate
@@ -124,9 +125,9 @@ class Unopened(ABC):
             found = read_config(frozen.rows(CONFIG).items()).get(config.USER_VERSION)
             if found is None:
                 raise self._not_initialized()
-            contents = MemoryContents(frozen.rows)
-            bootstrap(contents, OpenRequest(self._boot_ts))
-            objects = validate({name: contents.rows(name) for name in MOVED}, replica_sizes)
+            with SpooledContents(lambda name: frozen.rows(name).items()) as contents:
+                bootstrap(contents, OpenRequest(self._boot_ts))
+                objects = validate({name: contents.rows(name) for name in MOVED}, replica_sizes)
             store.check()
             return OpenCheck(found, STASH_VERSION, objects)
 
