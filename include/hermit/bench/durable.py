@@ -29,6 +29,8 @@ from hermit.durable.stash import UnopenedStashCatalog
 from hermit.embedded.postgres import EmbeddedPostgres
 from hermit.formats.gen import objects_pb2 as pb
 from hermit.formats.generate import rows as generate
+from hermit.formats.metrics import Size
+from hermit.formats.versions import MIN_STASH_VERSION
 from hermit.objects import KINDS
 from hermit.rows import Row
 
@@ -50,6 +52,7 @@ def run(quick: bool, workdir: Path) -> list[Bar]:
             *_opening(large, rounds=5 if quick else 15),
             *_memory(large),
             *_committing(small, large, rounds=100 if quick else 400),
+            _upgrading(workdir / "old", items=10_000 if quick else 200_000),
         ]
 
 
@@ -76,7 +79,7 @@ class _Catalogs:
         stash.client.open(lambda transaction: transaction.append((row, 1) for row in rows))[0].close()
         shard = Shard(self.location)
         fence = fence_records(0, None, Fence.next(None, 1, None))
-        shard.append(shard.client.state(), [(row, 1) for row in rows], fence)
+        shard.append(shard.state(), [(row, 1) for row in rows], fence)
 
     def unopened(self) -> dict[str, Unopened]:
         return {
@@ -148,6 +151,27 @@ def _memory(catalogs: _Catalogs) -> list[Bar]:
         ratio = json.loads(child.stdout) / catalogs.size_bytes
         bars.append(Bar(f"memory of {_OBJECTS:,} objects on {store}, to their serialized size", ratio, 3.0))
     return bars
+
+
+_UPGRADE = """
+import pathlib, sys
+from hermit.durable import init_persist_catalog_state
+init_persist_catalog_state(sys.argv[1]).open().close()
+print(pathlib.Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
+"""
+
+
+def _upgrading(location: Path, items: int) -> Bar:
+    """The peak of a process that opens a shard of the oldest format, and so upgrades it through all steps."""
+    like = {"items": Size(items), "roles": Size(100), "schemas": Size(100)}
+    rows = [(row, 1) for row in generate(None, seed=1, version=MIN_STASH_VERSION, like=like)]
+    shard = Shard(str(location))
+    shard.append(shard.state(), rows, fence_records(0, None, Fence.next(None, 1, None)))
+    child = subprocess.run(
+        [sys.executable, "-c", _UPGRADE, str(location)], check=True, capture_output=True, text=True
+    )
+    name = f"peak memory of upgrading {items:,} items on persist / 1 GiB"
+    return Bar(name, int(child.stdout) * 1024 / (1 << 30), 1.0)
 
 
 def _committing(small: _Catalogs, large: _Catalogs, rounds: int) -> list[Bar]:
