@@ -20,6 +20,7 @@ from typing import Any
 from hermit.errors import HermitError
 from hermit.identity import parse_organization_id
 from hermit.migration import dry_run, staging, steps
+from hermit.migration.failpoints import fail_point
 from hermit.migration.manifest import Manifest, Manifests
 from hermit.migration.move import Fencing
 from hermit.migration.protocol import Direction
@@ -61,6 +62,7 @@ def main(request: dict[str, Any]) -> None:
         rows_reused=part.reused,
     )
     Manifests(request.get("scratch", stores.location)).write(manifest)
+    fail_point("snapshot.noted")
     _say(f"staged {part.rows} rows, {part.bytes} bytes in {manifest.seconds:.1f} s")
 
 

@@ -108,13 +108,7 @@ def _own_arguments(step: Step, direction: Direction, plan: Plan) -> dict[str, An
 
 def _params() -> dict[str, Param]:
     return {
-        "organization_id": Param(
-            os.environ.get("HERMIT_ORGANIZATION_ID"),
-            type=["null", "string"],
-            pattern=_UUID4,
-            title="Organization",
-            description_md="The catalog to move: its organization's ID, a version 4 UUID.",
-        ),
+        "organization_id": organization_param("The catalog to move"),
         "protocol": Param(
             None,
             enum=[None, *PROTOCOLS],
@@ -140,6 +134,17 @@ def _params() -> dict[str, Param]:
             "How many rows a second all tasks together may copy. May be changed on the way.",
         ),
     }
+
+
+def organization_param(what: str) -> Param:
+    """Which catalog: by default the one that this Airflow was set up for."""
+    return Param(
+        os.environ.get("HERMIT_ORGANIZATION_ID"),
+        type=["null", "string"],
+        pattern=_UUID4,
+        title="Organization",
+        description_md=f"{what}: its organization's ID, a version 4 UUID.",
+    )
 
 
 def _limit(title: str, description: str) -> Param:

@@ -58,9 +58,9 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return _look(tmp_path_factory.mktemp("airflow"))
 
 
-def test_both_dags_load_without_errors(seen: dict[str, Any]) -> None:
+def test_all_dags_load_without_errors(seen: dict[str, Any]) -> None:
     assert seen["errors"] == {}
-    assert set(seen["dags"]) == {"migrate_catalog", "rollback_catalog"}
+    assert set(seen["dags"]) == {"migrate_catalog", "rollback_catalog", "maintain_catalog", "upgrade_check"}
 
 
 @pytest.mark.parametrize("direction", list(Direction))

@@ -1,4 +1,4 @@
-"""Moves over real stores, step by step: there, back, again, and killed after every step."""
+"""Moves over real stores, step by step: there, back and again, resumed, reordered and fenced."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from hermit.digest import Digest
 from hermit.errors import Fenced
 from hermit.formats.generate import rows
 from hermit.migration import steps
+from hermit.migration.in_process import stage_one_by_one
 from hermit.migration.load import load_rows
 from hermit.migration.move import Move
-from hermit.migration.protocol import SINGLE, Direction, Step
+from hermit.migration.protocol import Direction, Step
 from hermit.migration.steps import DigestMismatch, NotVerified
 from hermit.migration.stores import Stores
 from hermit.migration.truth import open_truth
 from hermit.rows import Row
 from hermit.stash import StashClient
-from tests.migration.driver import Crash, move, stage_one_by_one, stores_for, truth
+from tests.migration.driver import Crash, move, stores_for, truth
 
 MIGRATE, ROLLBACK = Direction.MIGRATE, Direction.ROLLBACK
 PROTOCOLS = ["single", "double"]
@@ -73,59 +74,9 @@ def test_the_tombstone_is_absent_then_true_then_false(stores: Stores) -> None:
     assert stores.stash.config("tombstone") == 0
 
 
-def _crash_steps(direction: Direction) -> list[Step]:
-    return [step for step in SINGLE.plans[direction].steps if step is not Step.SET_TOMBSTONE]
-
-
 def _crashed(stores: Stores, direction: Direction, protocol: str, step: Step) -> None:
     with pytest.raises(Crash):
         move(stores, direction, protocol, crash_after=step)
-
-
-@pytest.mark.row("M-25", "M-26", "M-32", "M-36")
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize("step", _crash_steps(MIGRATE))
-def test_a_first_migration_that_dies_leaves_the_stash_the_truth_and_can_be_run_again(
-    stores: Stores, protocol: str, step: Step
-) -> None:
-    before = truth(stores)
-    _crashed(stores, MIGRATE, protocol, step)
-    assert truth(stores) == before
-    move(stores, MIGRATE, protocol)
-    assert truth(stores) == ("persist", before[1])
-
-
-@pytest.mark.row("M-34", "M-42")
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize("step", _crash_steps(MIGRATE))
-def test_a_repeated_migration_that_dies_leaves_the_stash_the_truth(
-    stores: Stores, protocol: str, step: Step
-) -> None:
-    move(stores, MIGRATE, protocol)
-    move(stores, ROLLBACK, protocol)
-    before = _changed(stores)
-    _crashed(stores, MIGRATE, protocol, step)
-    assert truth(stores) == before
-    move(stores, ROLLBACK, protocol)
-    assert truth(stores) == before
-    move(stores, MIGRATE, protocol)
-    assert truth(stores) == ("persist", before[1])
-
-
-@pytest.mark.row("M-33", "M-40")
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize("step", _crash_steps(ROLLBACK))
-def test_a_rollback_that_dies_before_its_cut_over_leaves_persist_the_truth(
-    stores: Stores, protocol: str, step: Step
-) -> None:
-    move(stores, MIGRATE, protocol)
-    before = _changed(stores)
-    _crashed(stores, ROLLBACK, protocol, step)
-    # Under one tombstone, replacing the stash's contents is the cut-over.
-    cut_over = protocol == "single" and step is Step.REPLACE
-    assert truth(stores) == ("stash" if cut_over else "persist", before[1])
-    move(stores, ROLLBACK, protocol)
-    assert truth(stores) == ("stash", before[1])
 
 
 def _changed(stores: Stores) -> tuple[str, Digest]:

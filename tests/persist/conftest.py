@@ -12,7 +12,7 @@ import pytest
 
 from hermit.persist import PersistClient
 from hermit.persist.storage import memory
-from tests.persist.processes import Nursery
+from tests.nursery import Nursery
 from tests.persist.s3_server import S3Server
 
 
@@ -34,7 +34,7 @@ def s3() -> Iterator[S3Server]:
 @pytest.fixture(scope="session")
 def nursery() -> Iterator[Nursery]:
     """Starts processes that tests race or kill."""
-    found = Nursery()
+    found = Nursery("tests.persist.processes")
     yield found
     found.stop()
 

@@ -1,90 +1,24 @@
 """Work of other processes, for tests that kill or race them. Nothing here imports pytest.
 
-`Nursery` runs this module as a program that has the heavy imports done and forks a child for each request, so
-that hundreds of them are affordable. Children report through files, which survive their being killed.
+Children report through files, which survive their being killed.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import time
-import traceback
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hermit.persist import PersistClient, failpoints
+import hermit.persist.compaction
+import hermit.persist.vacuum  # noqa: F401
+from hermit.persist import PersistClient
 from hermit.persist.errors import CommitConflict, UpperMismatch
+from hermit.persist.failpoints import fail_point
 
 PAIR = ("a", "b")
 _DAYS_MS = 40 * 24 * 3600 * 1000
-
-
-class Nursery:
-    """Starts children and waits for them."""
-
-    def __init__(self) -> None:
-        self._server = subprocess.Popen(
-            [sys.executable, "-m", "tests.persist.processes"],
-            cwd=Path(__file__).parents[2],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def start(
-        self, target: Callable[..., None], *args: Any, environment: dict[str, str] | None = None
-    ) -> int:
-        """Run a function of this module in a child; its process ID."""
-        return self._ask(start=target.__name__, args=args, environment=environment or {})
-
-    def wait(self, pid: int) -> int:
-        """The exit code of a child, negative if a signal ended it."""
-        return self._ask(wait=pid)
-
-    def stop(self) -> None:
-        for pipe in (self._server.stdin, self._server.stdout):
-            if pipe is not None:
-                pipe.close()
-        self._server.wait()
-
-    def _ask(self, **request: Any) -> int:
-        assert self._server.stdin is not None
-        assert self._server.stdout is not None
-        self._server.stdin.write(json.dumps(request) + "\n")
-        self._server.stdin.flush()
-        return int(self._server.stdout.readline())
-
-
-def serve() -> None:
-    """Fork a child for each request on standard input."""
-    import hermit.persist.compaction
-    import hermit.persist.vacuum  # noqa: F401
-
-    for line in sys.stdin:
-        request = json.loads(line)
-        if "wait" in request:
-            answer = os.waitstatus_to_exitcode(os.waitpid(request["wait"], 0)[1])
-        else:
-            answer = os.fork()
-            if answer == 0:
-                _child(request)
-        print(answer, flush=True)
-
-
-def _child(request: dict[str, Any]) -> None:
-    code = 1
-    try:
-        os.environ.update(request["environment"])
-        globals()[request["start"]](*request["args"])
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(code)
 
 
 class Reports:
@@ -147,7 +81,7 @@ def write_for_ever(location: str, reports: str) -> None:
 
 def write_and_die(location: str, reports: str, point: str, passes: int) -> None:
     """Write until the fail point kills this process."""
-    failpoints.arm(point, passes)
+    fail_point.arm(point, passes)
     write_for_ever(location, reports)
 
 
@@ -178,7 +112,3 @@ def race(location: str, reports: str, number: int, attempts: int, racers: int) -
             results.send(["won", upper, key, began_s, time.monotonic()])
         except (UpperMismatch, CommitConflict):
             results.send(["lost", key])
-
-
-if __name__ == "__main__":
-    serve()

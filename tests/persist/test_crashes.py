@@ -16,8 +16,8 @@ from hermit.persist import PersistClient
 from hermit.persist.failpoints import POINTS
 from hermit.persist.storage.open import open_storage
 from hermit.persist.verify import verify
+from tests.nursery import Nursery
 from tests.persist import processes
-from tests.persist.processes import Nursery
 from tests.persist.waiting import wait_until
 
 

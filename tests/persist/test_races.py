@@ -10,8 +10,9 @@ import pytest
 from hermit.persist import PersistClient
 from hermit.persist.storage.open import open_storage
 from hermit.persist.verify import verify
+from tests.nursery import Nursery
 from tests.persist import processes
-from tests.persist.processes import Nursery, Won
+from tests.persist.processes import Won
 from tests.persist.s3_server import S3Server
 
 

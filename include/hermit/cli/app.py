@@ -39,6 +39,7 @@ COMMANDS: dict[str, _Entry] = {
     "persist": _Entry("hermit.cli.persist", "Verify, compact, vacuum and unlock a persist location."),
     "formats": _Entry("hermit.cli.formats", "Freeze and check the formats of stored objects."),
     "emergency-stash": _Entry("hermit.cli.emergency_stash", "Make the stash the truth when persist is lost."),
+    "crash-matrix": _Entry("hermit.cli.crash_matrix", "Kill moves at every fail point, and run them again."),
     "test": _Entry("hermit.cli.test", "Run all checks and tests."),
     "bench": _Entry("hermit.cli.bench", "Measure the speed bars of an area."),
     "conformance": _Entry("hermit.cli.conformance", "Show which rows of the specification are proven."),

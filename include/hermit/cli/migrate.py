@@ -18,10 +18,14 @@ def migrate(
         str | None, typer.Option(help="single or double; by default the catalog's own.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing durable anywhere.")] = False,
+    approve_cut_over: Annotated[
+        bool, typer.Option("--approve-cut-over", help="Wait for a human in the UI before the truth moves.")
+    ] = False,
     conf: Annotated[list[str] | None, typer.Option(help="More params of the DAG, as name=value.")] = None,
 ) -> None:
     """Move a catalog from the stash to persist, and print the run's report."""
     from hermit.cli.moving import move
     from hermit.migration.protocol import Direction
 
-    move(Direction.MIGRATE, organization_id, protocol, dry_run, conf or [])
+    params = {"protocol": protocol, "dry_run": dry_run, "approve_cut_over": approve_cut_over}
+    move(Direction.MIGRATE, organization_id, params, conf or [])

@@ -20,7 +20,14 @@ if TYPE_CHECKING:
     from hermit.migration.protocol import Direction
     from hermit.settings import Settings
 
-_MARKS = {"running": "…", "success": "✓", "failed": "✗", "skipped": "–", "up_for_retry": "↻"}
+_MARKS = {
+    "running": "…",
+    "success": "✓",
+    "failed": "✗",
+    "skipped": "–",
+    "up_for_retry": "↻",
+    "awaiting_input": "? waits for approval in the UI, under Required Actions:",
+}
 
 _WATCH_EVERY_S = 0.5
 _LINE_EVERY_S = 5.0
@@ -34,27 +41,23 @@ class MoveFailed(HermitError):
 def move(
     direction: Direction,
     organization_id: str | None,
-    protocol: str | None,
-    dry_run: bool,
+    params: dict[str, Any],
     conf: Iterable[str],
 ) -> None:
-    """Run one move from the command line."""
+    """Run one move from the command line. `conf` may hold more params, and override these."""
     from hermit import settings as settings_module
     from hermit.migration import protocol as protocols
 
-    if protocol is not None:
-        protocols.parse(protocol)
-    extra = dict(_parse_conf(conf))
+    params = params | dict(_parse_conf(conf))
+    if params["protocol"] is not None:
+        protocols.parse(params["protocol"])
     settings = settings_module.load(organization_id)
     settings_module.ensure_home(settings.home)
     with settings_module.running_stores(settings):
+        if params["approve_cut_over"]:
+            _require_ui(settings)
         _prepare(settings)
-        request = {
-            "organization_id": str(settings.organization_id),
-            "protocol": protocol,
-            "dry_run": dry_run,
-            **extra,
-        }
+        request = {"organization_id": str(settings.organization_id), **params}
         outcome = _follow(settings, f"{direction}_catalog", request)
     _finish(outcome)
 
@@ -68,6 +71,16 @@ def _parse_conf(pairs: Iterable[str]) -> Iterable[tuple[str, Any]]:
             yield name, json.loads(value)
         except ValueError:
             yield name, value
+
+
+def _require_ui(settings: Settings) -> None:
+    """Somebody must be able to approve."""
+    from hermit.embedded import services
+
+    if services.running(settings) is None:
+        raise InvalidInput(
+            "nobody can approve the cut-over while no Airflow is up", hint="run ./hermit up first"
+        )
 
 
 def _prepare(settings: Settings) -> None:
@@ -149,3 +162,5 @@ def _finish(outcome: Outcome) -> None:
             f"the run {outcome.state}: {outcome.error or 'no report'}", hint=f"details are in {outcome.where}"
         )
     sys.stdout.write(to_markdown(outcome.report) + "\n")
+    if outcome.report["outcome"] == "rejected":
+        raise MoveFailed("the cut-over was rejected", hint="the truth is where it was")

@@ -53,12 +53,13 @@ def follow(settings: Settings, dag_id: str, conf: Mapping[str, Any]) -> Events:
     running = services.running(settings)
     if running is not None:
         return _on_running_airflow(settings, running.url, dag_id, conf)
-    return _in_own_process(settings, dag_id, conf)
+    return follow_in_own_process(settings, dag_id, conf)
 
 
-def _in_own_process(
-    settings: Settings, dag_id: str, conf: Mapping[str, Any]
-) -> Iterator[TaskEvent | Outcome]:
+def follow_in_own_process(
+    settings: Settings, dag_id: str, conf: Mapping[str, Any], environment: Mapping[str, str] | None = None
+) -> Events:
+    """Run the DAG in a process of its own, whether or not an Airflow is up."""
     airflow.ensure_database(settings)
     log = airflow.home(settings) / "logs" / f"{dag_id}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -68,7 +69,7 @@ def _in_own_process(
             command,
             stdout=subprocess.PIPE,
             stderr=output,
-            env=services.marked(settings, airflow.environment(settings)),
+            env={**services.marked(settings, airflow.environment(settings)), **(environment or {})},
             text=True,
             # A group of its own, so that whatever Spark started ends with it.
             start_new_session=True,
@@ -128,6 +129,10 @@ class AirflowApi:
 
     def trigger(self, dag_id: str, conf: Mapping[str, Any]) -> str:
         """Start a run and give its ID."""
+        if self._call("GET", f"/api/v2/dags/{dag_id}")["is_paused"]:
+            raise Unavailable(
+                f"{dag_id} is paused in this Airflow", hint="unpause it in the UI, then try again"
+            )
         body = {"logical_date": None, "conf": dict(conf)}
         return str(self._call("POST", f"/api/v2/dags/{dag_id}/dagRuns", body)["dag_run_id"])
 

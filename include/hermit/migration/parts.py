@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hermit.digest import Digest
+from hermit.migration.failpoints import fail_point
 from hermit.migration.shelf import Shelf
 
 _PLAN, _PART = "plan", "part"
@@ -117,6 +118,7 @@ def find_unfinished(shelf: Shelf, direction: str, version: int) -> str | None:
 
 def leave(shelf: Shelf, batch: str, partition: str, part: Part) -> None:
     """The last act of a partition: what it staged is durable."""
+    fail_point("snapshot.part")
     shelf.put(f"{batch}/{_PART}/{partition}", part.to_json())
 
 

@@ -12,6 +12,7 @@ be run again, in this run or a later one. What makes a crash harmless:
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import secrets
 from collections.abc import Mapping
@@ -25,6 +26,7 @@ from hermit.errors import HermitError, invariant
 from hermit.formats import config
 from hermit.migration import protocol as protocols
 from hermit.migration import reuse
+from hermit.migration.failpoints import fail_point
 from hermit.migration.manifest import Manifest
 from hermit.migration.move import Fencing, Move
 from hermit.migration.protocol import Direction, Step, Store
@@ -85,10 +87,12 @@ def look(stores: Stores, move: Move) -> dict[str, Any]:
 def fence_epoch(stores: Stores, move: Move) -> Fencing:
     """Open the stash, then persist, each above the other's epoch, and settle the protocol."""
     before = {"stash": stores.stash.epoch(), "persist": stores.persist.epoch()}
-    with (
-        stores.stash.open(epoch_min=(before["persist"] or 0) + 1, preload=False) as stash,
-        stores.persist.open(epoch_min=stash.epoch + 1, preload=False) as persist,
-    ):
+    fail_point("fence_epoch.begun")
+    with contextlib.ExitStack() as stack:
+        stash = stack.enter_context(stores.stash.open(epoch_min=(before["persist"] or 0) + 1, preload=False))
+        fail_point("fence_epoch.stash_opened")
+        persist = stack.enter_context(stores.persist.open(epoch_min=stash.epoch + 1, preload=False))
+        fail_point("fence_epoch.persist_opened")
         # Read under both tokens: from here on nobody else can change what these say.
         protocol = protocols.by_number(stash.get_config_by_key(MOVE_PROTOCOL))
         wanted = move.protocol or protocol
@@ -98,7 +102,9 @@ def fence_epoch(stores: Stores, move: Move) -> Fencing:
             write = protocols.adoption(protocol, wanted, tombstones)
             if write is not None:
                 persist.set_tombstone(write.value)
+                fail_point("fence_epoch.persist_tombstone")
             stash.set_config(MOVE_PROTOCOL, wanted.number)
+            fail_point("fence_epoch.protocol")
         return Fencing(stash.token, persist.token, wanted, before)
 
 
@@ -116,7 +122,9 @@ def announce(stores: Stores, move: Move, fencing: Fencing) -> dict[str, Any]:
     with stores.resumed(fencing) as (stash, persist):
         side = stash if write.store is Store.STASH else persist
         if side.tombstone() is not write.value:
+            fail_point("announce.begun")
             side.set_tombstone(write.value)
+            fail_point("announce.written")
     return {"written": {"store": write.store.value, "tombstone": write.value}}
 
 
@@ -131,6 +139,7 @@ def check_tombstone(stores: Stores, move: Move, fencing: Fencing) -> Decision:
         source = stash if move.direction.source is Store.STASH else persist
         version = source.content_version()
         found = reuse.find(stores, move.direction, version, persist)
+    fail_point("check_tombstone.decided")
     if found is None:
         begun = reuse.unfinished(stores, move.direction, version)
         if begun is not None:
@@ -180,6 +189,7 @@ def replace(stores: Stores, move: Move, fencing: Fencing, batch: str) -> dict[st
     forced: dict[str, int | None] = {COPIED_BATCH: manifest.number}
     if plan.cut_over_with_replace:
         forced[config.TOMBSTONE] = int(plan.cut_over.value)
+    fail_point("replace.begun")
     with stores.resumed(fencing) as (stash, persist):
         if move.direction is Direction.MIGRATE:
             if not _is_replaced(persist, manifest):
@@ -188,6 +198,7 @@ def replace(stores: Stores, move: Move, fencing: Fencing, batch: str) -> dict[st
         elif not _is_replaced(stash, manifest):
             _require_unchanged(move, persist, manifest.verified_source_version)
             stash.replace_from_side(batch, config=forced)
+    fail_point("replace.written")
     return {"batch": batch, "rows": manifest.rows, "bytes": manifest.bytes}
 
 
@@ -200,6 +211,7 @@ def verify(stores: Stores, move: Move, fencing: Fencing, batch: str) -> dict[str
     stages anew instead of finding it again.
     """
     manifest = staged(stores, batch)
+    fail_point("verify.begun")
     migrating = move.direction is Direction.MIGRATE
     with stores.resumed(fencing) as (stash, persist):
         source = stash if migrating else persist
@@ -217,6 +229,7 @@ def verify(stores: Stores, move: Move, fencing: Fencing, batch: str) -> dict[str
             manifest, verified_source_version=source_version, verified_target_version=target_version
         )
     )
+    fail_point("verify.noted")
     return {"digests": {name: str(digest) for name, digest in sorted(expected.items())}}
 
 
@@ -240,7 +253,9 @@ def set_tombstone(stores: Stores, move: Move, fencing: Fencing, batch: str) -> d
             _require_unchanged(move, source, manifest.verified_source_version)
             if manifest.verified_target_version is not None:
                 _require_unchanged(move, target, manifest.verified_target_version)
+            fail_point("set_tombstone.begun")
             side.set_tombstone(write.value)
+            fail_point("set_tombstone.written")
         tombstones = protocols.Tombstones(stash.tombstone(), persist.tombstone())
     truth = fencing.protocol.truth(tombstones)
     invariant(truth.store is move.direction.target, "the truth did not move", truth=truth)
@@ -265,7 +280,9 @@ def _require_unchanged(move: Move, catalog: DurableCatalogState, version: int | 
 def finish(stores: Stores, move: Move, batch: str | None) -> None:
     """Forget the manifest of a batch that did its duty."""
     if batch is not None:
+        fail_point("finish.begun")
         stores.manifests().remove(batch)
+        fail_point("finish.forgotten")
 
 
 def require_equal(move: Move, expected: Mapping[str, Digest], found: Mapping[str, Digest]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
+from hermit.migration.failpoints import fail_point
 from hermit.migration.parts import Part, Plan, merge
 from hermit.migration.progress import Monitor
 from hermit.migration.throttle import Limits
@@ -53,6 +54,7 @@ def do(
     function: Callable[[Task], Part],
 ) -> Part:
     """Run the partitions that are not finished, and give all of them together."""
+    fail_point("snapshot.begun")
     left = [(name, item) for name, item in plan.partitions.items() if name not in finished]
     if workers.say is not None and finished:
         workers.say(f"{len(finished)} of {len(plan.partitions)} partitions were staged by an earlier attempt")
@@ -70,4 +72,5 @@ def do(
     ):
         # One small partition is done before a cluster would have begun.
         done = [function(task) for task in left] if alone or not left else workers.run(function, left)
+    fail_point("snapshot.staged")
     return merge([*(replace(part, reused=part.rows) for part in finished.values()), *done])

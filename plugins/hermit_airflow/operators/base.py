@@ -19,6 +19,8 @@ from airflow.sdk.exceptions import AirflowFailException
 from hermit.errors import Fenced, HermitError, Unavailable
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from airflow.sdk import Context
 
     from hermit.migration.move import Move
@@ -79,6 +81,11 @@ def move_of(operator: Any, context: Context) -> Move:
 
 
 def stores_of(operator: Any, move: Move) -> Stores:
+    """The unopened catalogs that a step of a move works on."""
+    return stores_behind(operator, move.organization_id)
+
+
+def stores_behind(operator: Any, organization_id: UUID) -> Stores:
     """The unopened catalogs behind the operator's connections."""
     from hermit.migration.stores import connect
     from hermit_airflow.hooks.persist import HermitPersistHook
@@ -87,7 +94,7 @@ def stores_of(operator: Any, move: Move) -> Stores:
     return connect(
         HermitStashHook(operator.stash_conn_id).url(),
         HermitPersistHook(operator.persist_conn_id).location(),
-        move.organization_id,
+        organization_id,
     )
 
 
