@@ -105,8 +105,9 @@ def timed(context: Context) -> Iterator[None]:
     try:
         yield
     finally:
-        times = {"started": started.isoformat(), "ended": datetime.now(UTC).isoformat()}
-        context["ti"].xcom_push(key=TIMES, value=times)
+        # Always with fractions: the names of reports are made of such times, and must sort.
+        began, ended = (time.isoformat(timespec="microseconds") for time in (started, datetime.now(UTC)))
+        context["ti"].xcom_push(key=TIMES, value={"started": began, "ended": ended})
 
 
 @contextmanager
