@@ -2,45 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-_ROOT = Path(__file__).resolve().parents[2]
+from tests.airflow.machine import HERMIT, Machine
 
 pytestmark = [pytest.mark.slow, pytest.mark.airflow, pytest.mark.timeout(900)]
-
-
-class Machine:
-    """A home of its own, as on a machine that never saw Hermit."""
-
-    def __init__(self, home: Path) -> None:
-        self.home = home
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("HERMIT_")}
-        self.environment = {**inherited, "HERMIT_HOME": str(home)}
-        # Spark's jars were fetched before the tests; their home is the run's.
-        home.mkdir()
-        (home / "jars").symlink_to(Path(os.environ["HERMIT_HOME"]) / "jars")
-
-    def hermit(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [_ROOT / "hermit", *arguments], capture_output=True, text=True, check=False, env=self.environment
-        )
-
-    def must(self, *arguments: str) -> str:
-        result = self.hermit(*arguments)
-        log = self.home / "airflow" / "logs" / f"{arguments[0]}_catalog.log"
-        tail = log.read_text()[-4000:] if log.exists() else ""
-        assert result.returncode == 0, f"{result.stderr}\n{tail}"
-        return result.stdout
-
-    def status(self) -> dict[str, Any]:
-        return dict(json.loads(self.must("status", "--json")))
 
 
 @pytest.fixture
@@ -77,7 +47,7 @@ def test_a_catalog_goes_there_and_back_and_there_again(machine: Machine) -> None
 
 def test_a_migration_that_is_killed_leaves_the_stash_the_truth_and_can_be_run_again(machine: Machine) -> None:
     process = subprocess.Popen(
-        [_ROOT / "hermit", "migrate"], stderr=subprocess.PIPE, text=True, env=machine.environment
+        [HERMIT, "migrate"], stderr=subprocess.PIPE, text=True, env=machine.environment
     )
     assert process.stderr is not None
     for line in process.stderr:

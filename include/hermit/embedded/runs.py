@@ -123,37 +123,36 @@ class AirflowApi:
     def __init__(self, url: str, user: str, password: str) -> None:
         self._url = url
         self._token: str | None = None
-        self._token = self._call("POST", "/auth/token", {"username": user, "password": password})[
+        self._token = self.call("POST", "/auth/token", {"username": user, "password": password})[
             "access_token"
         ]
 
     def trigger(self, dag_id: str, conf: Mapping[str, Any]) -> str:
         """Start a run and give its ID."""
-        if self._call("GET", f"/api/v2/dags/{dag_id}")["is_paused"]:
+        if self.call("GET", f"/api/v2/dags/{dag_id}")["is_paused"]:
             raise Unavailable(
                 f"{dag_id} is paused in this Airflow", hint="unpause it in the UI, then try again"
             )
         body = {"logical_date": None, "conf": dict(conf)}
-        return str(self._call("POST", f"/api/v2/dags/{dag_id}/dagRuns", body)["dag_run_id"])
+        return str(self.call("POST", f"/api/v2/dags/{dag_id}/dagRuns", body)["dag_run_id"])
 
     def run_state(self, dag_id: str, run_id: str) -> str:
-        return str(self._call("GET", f"/api/v2/dags/{dag_id}/dagRuns/{_quote(run_id)}")["state"])
+        return str(self.call("GET", f"/api/v2/dags/{dag_id}/dagRuns/{_quote(run_id)}")["state"])
 
     def task_states(self, dag_id: str, run_id: str) -> list[tuple[str, str | None]]:
         """Every task of a run with its state, in the order in which they started."""
         path = f"/api/v2/dags/{dag_id}/dagRuns/{_quote(run_id)}/taskInstances"
-        instances = self._call("GET", path)["task_instances"]
+        instances = self.call("GET", path)["task_instances"]
         instances.sort(key=lambda instance: instance["start_date"] or "9")
         return [(instance["task_id"], instance["state"]) for instance in instances]
 
     def xcom(self, dag_id: str, run_id: str, task: str) -> Any:
         """What a task returned."""
         path = f"/api/v2/dags/{dag_id}/dagRuns/{_quote(run_id)}/taskInstances/{task}"
-        return self._call("GET", f"{path}/xcomEntries/return_value?deserialize=false&stringify=false")[
-            "value"
-        ]
+        return self.call("GET", f"{path}/xcomEntries/return_value?deserialize=false&stringify=false")["value"]
 
-    def _call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+    def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """One request; what it answers, or `Unavailable` with what Airflow said."""
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"

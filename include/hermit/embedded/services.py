@@ -28,7 +28,7 @@ from hermit.settings import Settings
 
 COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
 _PORT_DEFAULT = 8080
-_HEALTHY_WITHIN_S = 180
+_HEALTHY_WITHIN_S = 300
 _STOPPED_WITHIN_S = 15
 _MARK = "HERMIT_SERVICES"
 
