@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hermit.embedded.postgres import EmbeddedPostgres
 from tests.airflow.machine import HERMIT, Machine
 
 pytestmark = [pytest.mark.slow, pytest.mark.airflow, pytest.mark.timeout(900)]
@@ -71,6 +72,9 @@ def test_a_running_airflow_is_used_when_there_is_one(machine: Machine) -> None:
     assert "admin / " in started
     machine.must("migrate")
     assert machine.status()["source_of_truth"] == "persist"
+    # Commands that ended have not stopped what Airflow goes on to use.
+    assert EmbeddedPostgres(machine.home / "postgres").is_running()
     assert "stopped" in machine.must("down")
+    assert not EmbeddedPostgres(machine.home / "postgres").is_running()
     assert machine.status()["source_of_truth"] == "persist"
     assert "nothing was running" in machine.must("down")

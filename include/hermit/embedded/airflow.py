@@ -50,6 +50,9 @@ def environment(settings: Settings, port: int | None = None) -> dict[str, str]:
         "USAGE_DATA_COLLECTION__ENABLED": "False",
         "LOGGING__BASE_LOG_FOLDER": str(airflow / "logs"),
         "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",
+        # A task whose process died is tried again within a minute or two, not ten.
+        "SCHEDULER__TASK_INSTANCE_HEARTBEAT_SEC": "5",
+        "SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
     }
     if port is not None:
         config |= {

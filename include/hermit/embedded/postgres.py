@@ -86,6 +86,11 @@ class EmbeddedPostgres:
                 return
             self.stop()
 
+    @property
+    def hold(self) -> tuple[int, ...]:
+        """The file descriptor by which this process holds the server. A child that inherits it holds it, too."""
+        return () if self._users is None else (self._users.fileno(),)
+
     def stop(self) -> None:
         """Stop the server, whoever uses it."""
         for mode in _STOP_MODES:

@@ -16,7 +16,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -68,7 +68,7 @@ def up(settings: Settings, port: int | None, say: Callable[[str], None]) -> Serv
     say("preparing airflow's database")
     airflow.ensure_database(settings)
     say(f"starting airflow on port {chosen}")
-    services = _start_components(settings, chosen)
+    services = _start_components(settings, chosen, server.hold)
     try:
         _wait_until_healthy(settings, services)
     except Unavailable:
@@ -136,7 +136,8 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _start_components(settings: Settings, port: int) -> Services:
+def _start_components(settings: Settings, port: int, hold: Sequence[int]) -> Services:
+    """Start them, each holding the embedded server: a command that ends must not stop it under them."""
     environment = marked(settings, airflow.environment(settings, port))
     environment["AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT"] = str(_free_port())
     environment["AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT"] = str(_free_port())
@@ -153,6 +154,7 @@ def _start_components(settings: Settings, port: int) -> Services:
                 stderr=output,
                 env=environment,
                 start_new_session=True,
+                pass_fds=hold,
                 cwd=settings.home,
             )
         pids[component] = (process.pid, _start_time(process.pid))
@@ -196,20 +198,25 @@ def _last_line(path: Path) -> str:
     return lines[-1].strip() if lines else "no output"
 
 
+def processes(settings: Settings) -> list[Any]:
+    """Every process that runs for this home: Airflow's components, tasks, and what these started."""
+    return _marked(str(airflow.home(settings)))
+
+
 def _end_processes(settings: Settings) -> bool:
     import psutil
 
     services = _read(settings)
     roots = [pid for pid, start in services.pids.values() if _is_alive(pid, start)] if services else []
-    processes = {process.pid: process for process in _marked(str(airflow.home(settings)))}
+    found = {process.pid: process for process in processes(settings)}
     for pid in roots:
         with contextlib.suppress(psutil.NoSuchProcess):
-            processes[pid] = psutil.Process(pid)
+            found[pid] = psutil.Process(pid)
     # Components first and gently; what they leave behind after that is ended without asking.
-    _end([processes[pid] for pid in roots if pid in processes])
-    _end(_marked(str(airflow.home(settings))))
+    _end([found[pid] for pid in roots if pid in found])
+    _end(processes(settings))
     _state_file(settings).unlink(missing_ok=True)
-    return bool(processes)
+    return bool(found)
 
 
 def _end(processes: Iterable[Any]) -> None:
