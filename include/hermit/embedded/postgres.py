@@ -88,7 +88,7 @@ class EmbeddedPostgres:
 
     @property
     def hold(self) -> tuple[int, ...]:
-        """The file descriptor by which this process holds the server. A child that inherits it holds it, too."""
+        """The descriptor by which this process holds the server; a child that inherits it holds it, too."""
         return () if self._users is None else (self._users.fileno(),)
 
     def stop(self) -> None:
