@@ -98,6 +98,8 @@ def _own_arguments(step: Step, direction: Direction, plan: Plan) -> dict[str, An
                 "name": f"hermit-{direction}",
                 "conf": {"spark.ui.enabled": "false"},
             }
+        case Step.VERIFY:
+            return {"steps": tuple(plan.steps)}
         case Step.APPROVE:
             return {"report_task": REPORT}
         case Step.SET_TOMBSTONE:

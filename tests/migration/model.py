@@ -24,6 +24,7 @@ from hermit.migration import protocol as protocols
 from hermit.migration.manifest import Manifest
 from hermit.migration.protocol import Tombstones
 from hermit.migration.stores import State, read_state
+from hermit.rows import Row
 
 ORGANIZATION = uuid.UUID("6f1c0f0e-53f9-4f0f-8c1a-0a5f3c0f9b1d")
 Contents = frozenset[str]
@@ -33,6 +34,10 @@ _nonces = itertools.count()
 def digests_of(contents: Contents) -> dict[str, Digest]:
     """A model digest: equal exactly when the contents are."""
     return {"items": Digest(len(contents), hash(contents) & (2**64 - 1))}
+
+
+def rows_of(contents: Contents) -> list[Row]:
+    return [Row("items", row.encode(), b"") for row in sorted(contents)]
 
 
 @dataclass
@@ -135,6 +140,9 @@ class ModelHandle:
     def digests(self) -> dict[str, Digest]:
         return digests_of(self._act("digests").contents)
 
+    def snapshot(self) -> list[Row]:
+        return rows_of(self._act("snapshot").contents)
+
     def insert(self, row: str) -> None:
         """What a user of the catalog does."""
         store = self._act("insert")
@@ -223,6 +231,10 @@ class ModelStores:
     def side_digests(self, stash: ModelHandle, side: str) -> dict[str, Digest]:
         stash.confirm_leadership()
         return digests_of(self.side_tables[side])
+
+    def side_of(self, stash: ModelHandle, side: str) -> Any:
+        rows = rows_of(self.side_tables[side])
+        return lambda visit: visit(rows)
 
     @contextlib.contextmanager
     def resumed(self, fencing: Any) -> Iterator[tuple[ModelHandle, ModelHandle]]:

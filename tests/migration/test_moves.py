@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
+import psycopg
+import pyarrow as pa
 import pytest
 
 from hermit.digest import Digest
@@ -13,13 +17,15 @@ from hermit.formats.generate import rows
 from hermit.migration import steps
 from hermit.migration.in_process import stage_one_by_one
 from hermit.migration.load import load_rows
-from hermit.migration.move import Move
+from hermit.migration.move import Fencing, Move
 from hermit.migration.protocol import Direction, Step
 from hermit.migration.steps import DigestMismatch, NotVerified
 from hermit.migration.stores import Stores
 from hermit.migration.truth import open_truth
+from hermit.persist.batch import BatchWriter, StagedFile, read_file
 from hermit.rows import Row
 from hermit.stash import StashClient
+from hermit.stash.side import side_table
 from tests.migration.driver import Crash, move, stores_for, truth
 
 MIGRATE, ROLLBACK = Direction.MIGRATE, Direction.ROLLBACK
@@ -236,6 +242,54 @@ def test_a_migration_carries_every_kind_of_object(
     move(stores, MIGRATE)
     with stores.persist.inspect() as persist:
         assert persist.digests() == expected
+
+
+@pytest.mark.parametrize("direction", [MIGRATE, ROLLBACK])
+def test_a_mismatch_names_the_collection_and_some_keys_and_moves_nothing(
+    stores: Stores, direction: Direction
+) -> None:
+    if direction is ROLLBACK:
+        move(stores, MIGRATE)
+    with open_truth(stores) as catalog:
+        catalog.set_setting("lost", "yes")
+    before = truth(stores)
+
+    def stage_less(stores: Stores, asked: Move, fencing: Any, batch: str) -> None:
+        """A staging job with a defect: one row is not what it was, and one is missing."""
+        stage_one_by_one(stores, asked, fencing, batch)
+        forget_setting(stores, asked, fencing, batch)
+
+    with pytest.raises(DigestMismatch) as caught:
+        move(stores, direction, stage=stage_less)
+    assert caught.value.collections == ["settings"]
+    (sample,) = caught.value.sample
+    assert (sample["collection"], sample["how"]) == ("settings", "only in the source")
+    assert "lost" in sample["key"]
+    assert truth(stores) == before
+    move(stores, direction)
+    assert truth(stores) == (direction.target.value, before[1])
+
+
+def forget_setting(stores: Stores, asked: Move, fencing: Fencing, batch: str) -> None:
+    """Lose the row of the setting `lost` from what was staged."""
+    if asked.direction is ROLLBACK:
+        with psycopg.connect(stores.stash_url) as connection:
+            table = f"hermit_{stores.organization_id.hex}.{side_table(batch)}"
+            connection.execute(f"delete from {table} where position('lost'::bytea in key) > 0")
+        return
+    manifest = stores.manifests().read(batch)
+    assert manifest is not None
+    kept = [file for file in manifest.files if file["collection"] != "settings"]
+    with BatchWriter(stores.location, batch) as writer:
+        for file in manifest.files:
+            if file["collection"] == "settings":
+                for pairs in read_file(
+                    stores.location, StagedFile.from_json(file), ["key", "value"]
+                ).to_batches():
+                    mask = pa.array([b"lost" not in key for key in pairs.column(0).to_pylist()])
+                    writer.write("settings", pairs.filter(mask))
+        kept += [file.to_json() for file in writer.finish()]
+    stores.manifests().write(dataclasses.replace(manifest, files=kept))
 
 
 @pytest.mark.row("M-2")

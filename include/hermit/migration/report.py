@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -23,6 +23,8 @@ class Ran:
     """Per step, in the order of the plan, when it began and ended (ISO 8601); None if it was jumped over."""
     decision: Mapping[str, Any] | None
     approval: Mapping[str, Any] | None = None
+    differences: Sequence[Mapping[str, Any]] | None = None
+    """Some of the keys in which both sides differ, where `verify` stopped the run."""
 
 
 def build(stores: Stores, move: Move, ran: Ran, manifest: Manifest | None) -> dict[str, Any]:
@@ -45,6 +47,7 @@ def build(stores: Stores, move: Move, ran: Ran, manifest: Manifest | None) -> di
         "steps": steps,
         "decision": ran.decision,
         "approval": ran.approval,
+        "differences": ran.differences,
         "source_of_truth": truth.store.value,
         "why": truth.why,
         "tombstones": {"stash": tombstones.stash, "persist": tombstones.persist},
@@ -67,6 +70,8 @@ def _step(name: str, times: Mapping[str, str] | None) -> dict[str, Any]:
 def _outcome(move: Move, ran: Ran) -> str:
     if ran.decision and ran.decision["next"] == "nothing_to_do":
         return "nothing to do"
+    if ran.differences is not None:
+        return "both sides differ"
     if ran.approval and not ran.approval["approved"]:
         return "rejected"
     return "dry run passed" if move.dry_run else "moved"
@@ -108,6 +113,9 @@ def to_markdown(report: Mapping[str, Any]) -> str:
         lines += ["", _approval_line(report["approval"])]
     if report["staged"]:
         lines += ["", *_staged_lines(report)]
+    if report["differences"]:
+        lines += ["", "| collection | key | |", "|---|---|---|"]
+        lines += [f"| {one['collection']} | `{one['key']}` | {one['how']} |" for one in report["differences"]]
     lines += ["", "| step | seconds |", "|---|---|", *map(_step_row, report["steps"])]
     return "\n".join(lines)
 

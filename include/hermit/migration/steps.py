@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,8 +24,8 @@ from hermit.durable.abc import DurableCatalogState
 from hermit.durable.contents import COPIED_BATCH, MOVE_PROTOCOL
 from hermit.errors import HermitError, invariant
 from hermit.formats import config
+from hermit.migration import difference, reuse
 from hermit.migration import protocol as protocols
-from hermit.migration import reuse
 from hermit.migration.failpoints import fail_point
 from hermit.migration.manifest import Manifest
 from hermit.migration.move import Fencing, Move
@@ -39,6 +39,7 @@ class DigestMismatch(HermitError):
     """Both sides do not hold the same rows: the truth stays where it is."""
 
     collections: list[str]
+    sample: list[Mapping[str, Any]]
 
 
 class NotVerified(HermitError):
@@ -219,11 +220,10 @@ def verify(stores: Stores, move: Move, fencing: Fencing, batch: str) -> dict[str
         target_version = persist.content_version() if migrating else None
         expected = source.digests()
         found = persist.digests() if migrating else stores.side_digests(stash, batch)
-    try:
-        require_equal(move, expected, found)
-    except DigestMismatch:
-        stores.manifests().remove(batch)
-        raise
+        if differing(expected, found):
+            stores.manifests().remove(batch)
+            target = _side(persist) if migrating else stores.side_of(stash, batch)
+            require_equal(move, expected, found, difference.sample(_side(source), target))
     stores.manifests().write(
         dataclasses.replace(
             manifest, verified_source_version=source_version, verified_target_version=target_version
@@ -285,17 +285,35 @@ def finish(stores: Stores, move: Move, batch: str | None) -> None:
         fail_point("finish.forgotten")
 
 
-def require_equal(move: Move, expected: Mapping[str, Digest], found: Mapping[str, Digest]) -> None:
-    """Stop a move whose two sides differ, naming the collections."""
+def _side(catalog: DurableCatalogState) -> difference.Side:
+    return lambda visit: visit(catalog.snapshot())
+
+
+def differing(expected: Mapping[str, Digest], found: Mapping[str, Digest]) -> list[str]:
+    """The collections in which two sides differ."""
     empty = Digest()
     names = sorted({*expected, *found})
-    different = [name for name in names if expected.get(name, empty) != found.get(name, empty)]
+    return [name for name in names if expected.get(name, empty) != found.get(name, empty)]
+
+
+def require_equal(
+    move: Move,
+    expected: Mapping[str, Digest],
+    found: Mapping[str, Digest],
+    sample: Sequence[Mapping[str, Any]] = (),
+) -> None:
+    """Stop a move whose two sides differ, naming the collections and some of the keys."""
+    empty = Digest()
+    different = differing(expected, found)
     if different:
         detail = ", ".join(
             f"{name} {expected.get(name, empty)} against {found.get(name, empty)}" for name in different
         )
+        keys = "; ".join(f"{one['collection']} {one['key']} {one['how']}" for one in sample)
         raise DigestMismatch(
-            f"{move.direction} of {move.organization_id}: both sides differ in {detail}",
+            f"{move.direction} of {move.organization_id}: both sides differ in {detail}"
+            + (f"; for example: {keys}" if keys else ""),
             hint="the truth did not move; run the move again to stage anew",
             collections=different,
+            sample=list(sample),
         )

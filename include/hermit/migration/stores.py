@@ -22,6 +22,7 @@ from hermit.migration.protocol import Tombstones, Truth, by_number
 from hermit.stash import StashClient
 
 if TYPE_CHECKING:
+    from hermit.migration.difference import Side
     from hermit.migration.move import Fencing
 
 
@@ -93,6 +94,12 @@ class Stores:
         from hermit.stash import bulk
 
         return bulk.digests(stash.stash, side=side)
+
+    def side_of(self, stash: StashCatalog, side: str) -> Side:
+        """A side table, to be looked through row by row."""
+        from hermit.stash.cutover import visit_side
+
+        return lambda visit: visit_side(stash.stash, side, visit)
 
     @contextlib.contextmanager
     def resumed(self, fencing: Fencing) -> Iterator[tuple[StashCatalog, PersistCatalog]]:

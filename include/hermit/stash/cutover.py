@@ -12,15 +12,18 @@ Rows of a side table have time 0 and diff 1. The cut-over sets `since` to the ol
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
 from hermit.digest import Digest, collection_seed, hash_row
 from hermit.errors import CorruptData
+from hermit.rows import Row
 from hermit.stash.handle import Stash
 from hermit.stash.schema import HEAP_INDEXES, Heap, create_heap_indexes, render, stored_heap
 from hermit.stash.side import drop_replaced, seal_side, side_table
 from hermit.stash.transaction import StashTransaction
 
+T = TypeVar("T")
 _INDEXES = len(HEAP_INDEXES)
 _COUNT_INDEXES = b"SELECT count(*) FROM pg_index WHERE indrelid = %s::regclass"
 # Distinct collections through the index: one look-up each, however many rows.
@@ -48,6 +51,17 @@ def digests(stash: Stash, *, side: str | None = None) -> dict[str, Digest]:
     seal_side(stash, side)
     heap = stored_heap(stash.schema, side_table(side))
     return stash.read(lambda transaction: _digests(transaction, heap))
+
+
+def visit_side(stash: Stash, side: str, visit: Callable[[Iterable[Row]], T]) -> T:
+    """Give all rows of a side to a function, in one read."""
+    heap = stored_heap(stash.schema, side_table(side))
+
+    def body(transaction: StashTransaction) -> T:
+        names = {number: name for name, number in transaction.collections().items()}
+        return visit(Row(names[number], key, value) for key, value, number, _ in transaction.everything(heap))
+
+    return stash.read(body)
 
 
 def replace_from_side(stash: Stash, side: str, *, config: Mapping[str, int | None]) -> None:

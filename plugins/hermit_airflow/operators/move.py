@@ -11,9 +11,13 @@ from hermit_airflow.operators.approve import APPROVAL, APPROVE_TASK
 from hermit_airflow.operators.base import FENCE_TASK, TIMES, MoveOperator
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from airflow.sdk import Context
 
+    from hermit.migration.manifest import Manifest
     from hermit.migration.move import Fencing, Move
+    from hermit.migration.stores import Stores
 
 CHECK_TASK = "check_tombstone"
 
@@ -95,10 +99,21 @@ class ReplaceOperator(MoveOperator):
 class VerifyOperator(MoveOperator):
     """Compares count and digest per collection on both sides; a difference stops the run."""
 
+    def __init__(self, *, steps: tuple[str, ...], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.steps = steps
+
     def step(self, context: Context, move: Move) -> Any:
-        """Give the digests."""
-        steps = steps_of(move)
-        return steps.verify(self.stores(move), move, fencing_of(context), batch_of(context))
+        """Give the digests; where both sides differ, leave a report that says in which keys."""
+        from hermit.migration.steps import DigestMismatch
+
+        steps, stores = steps_of(move), self.stores(move)
+        try:
+            return steps.verify(stores, move, fencing_of(context), batch_of(context))
+        except DigestMismatch as error:
+            report = report_of(context, self.steps, stores, move, differences=error.sample)
+            context["ti"].xcom_push(key="report", value=report)
+            raise
 
 
 class SetTombstoneOperator(MoveOperator):
@@ -122,22 +137,40 @@ class ReportOperator(MoveOperator):
         self.steps = steps
 
     def step(self, context: Context, move: Move) -> Any:
-        """Give the report, and keep it beside the shard unless the run was dry."""
-        from hermit.migration import report
-        from hermit.migration.history import History
-
-        ti, stores, steps = context["ti"], self.stores(move), steps_of(move)
-        ran = report.Ran(
-            results={step: ti.xcom_pull(task_ids=step) for step in self.steps},
-            times={step: ti.xcom_pull(task_ids=step, key=TIMES) for step in self.steps},
-            decision=ti.xcom_pull(task_ids=CHECK_TASK, key="decision"),
-            approval=ti.xcom_pull(task_ids=APPROVE_TASK, key=APPROVAL),
-        )
-        batch: str | None = ran.decision["batch"] if ran.decision else None
-        result = report.build(stores, move, ran, steps.staged(stores, batch) if batch else None)
-        if not move.dry_run:
-            History(stores.location).write(result)
+        """Give the report."""
+        stores, steps = self.stores(move), steps_of(move)
+        decision = context["ti"].xcom_pull(task_ids=CHECK_TASK, key="decision")
+        batch: str | None = decision["batch"] if decision else None
+        manifest = steps.staged(stores, batch) if batch else None
+        result = report_of(context, self.steps, stores, move, manifest=manifest)
         # A batch that was rejected stays: the next run finds it and goes on at verify.
         if result["outcome"] != "rejected":
             steps.finish(stores, move, batch)
         return result
+
+
+def report_of(
+    context: Context,
+    steps: tuple[str, ...],
+    stores: Stores,
+    move: Move,
+    *,
+    manifest: Manifest | None = None,
+    differences: Sequence[Mapping[str, Any]] | None = None,
+) -> dict[str, Any]:
+    """What the run did so far, from what its tasks left in XCom; kept unless the run is dry."""
+    from hermit.migration import report
+    from hermit.migration.history import History
+
+    ti = context["ti"]
+    ran = report.Ran(
+        results={step: ti.xcom_pull(task_ids=step) for step in steps},
+        times={step: ti.xcom_pull(task_ids=step, key=TIMES) for step in steps},
+        decision=ti.xcom_pull(task_ids=CHECK_TASK, key="decision"),
+        approval=ti.xcom_pull(task_ids=APPROVE_TASK, key=APPROVAL),
+        differences=differences,
+    )
+    result = report.build(stores, move, ran, manifest)
+    if not move.dry_run:
+        History(stores.location).write(result)
+    return result
