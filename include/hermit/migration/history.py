@@ -8,41 +8,40 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote
 
-from hermit.migration.beside import Beside
 from hermit.migration.report import to_markdown
-
-_DIRECTORY = "reports"
+from hermit.migration.shelf import Shelf
 
 
 class History:
     """What moved this catalog so far."""
 
     def __init__(self, location: str) -> None:
-        self._files = Beside(location, _DIRECTORY)
+        self._shelf = Shelf(location, "reports")
 
     def write(self, report: dict[str, Any]) -> None:
         """Keep a report. Writing the same run's again replaces it."""
-        name = self._find(report["run_id"]) or f"{_digits(report['ended'])}_{_slug(report['run_id'])}.json"
-        self._files.write(name.removesuffix(".json") + ".md", to_markdown(report))
-        self._files.write_json(name, report)
+        name = self._find(report["run_id"]) or f"{_digits(report['ended'])}_{_slug(report['run_id'])}"
+        self._shelf.put_text(name, to_markdown(report))
+        self._shelf.put(name, report)
 
     def read(self, run_id: str) -> dict[str, Any] | None:
-        """The report of a run, or None if it left none."""
+        """The report of a run, or None if it left none that can be read."""
         name = self._find(run_id)
-        return None if name is None else self._files.read_json(name)
+        return None if name is None else self._shelf.get(name)
 
     def markdown(self, run_id: str) -> str | None:
         """The same, as people read it."""
         name = self._find(run_id)
-        return None if name is None else self._files.read(name.removesuffix(".json") + ".md")
+        return None if name is None else self._shelf.text(name)
 
     def list(self, limit: int = 50) -> list[dict[str, Any]]:
         """The newest reports, newest first."""
-        names = self._files.names(".json")[::-1][:limit]
-        return [report for report in map(self._files.read_json, names) if report is not None]
+        names = self._shelf.names()[::-1][:limit]
+        return [report for report in map(self._shelf.get, names) if report is not None]
 
     def _find(self, run_id: str) -> str | None:
-        return next(iter(self._files.names(f"Z_{_slug(run_id)}.json")), None)
+        ending = f"Z_{_slug(run_id)}"
+        return next((name for name in self._shelf.names() if name.endswith(ending)), None)
 
 
 def _digits(iso_time: str) -> str:

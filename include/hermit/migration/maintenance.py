@@ -11,13 +11,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from hermit.errors import CorruptData
-from hermit.migration.beside import Beside
 from hermit.migration.protocol import Store
+from hermit.migration.shelf import Shelf
 
 if TYPE_CHECKING:
     from hermit.migration.stores import Stores
 
-_FILE = "last.json"
+_BOARD, _LAST = "maintenance", "last"
 _NO_SHARD = {"skipped": "there is no shard yet"}
 
 
@@ -93,15 +93,15 @@ def run(stores: Stores, action: str) -> dict[str, Any]:
     started = datetime.now(UTC)
     result = ACTIONS[action](stores)
     if stores.persist.is_initialized():
-        files = Beside(stores.location, "maintenance")
+        shelf = Shelf(stores.location, _BOARD)
         entry = {"started": started.isoformat(), "ended": datetime.now(UTC).isoformat(), **result}
-        files.write_json(_FILE, {**(files.read_json(_FILE) or {}), action: entry})
+        shelf.put(_LAST, {**(shelf.get(_LAST) or {}), action: entry})
     return result
 
 
 def last(location: str) -> dict[str, Any]:
     """What each action did when it last ran; empty if none ever did."""
-    return dict(Beside(location, "maintenance").read_json(_FILE) or {})
+    return Shelf(location, _BOARD).get(_LAST) or {}
 
 
 def upgrade_check(stores: Stores) -> dict[str, Any]:

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from hermit.persist.storage.abc import Blob
 
-_FOLDER = "_hermit/staged"
+_FOLDER = "_hermit"
+STAGED = "staged"
 
 
 class _Place(Protocol):
@@ -32,17 +33,17 @@ class _Place(Protocol):
 
 
 class Shelf:
-    """The notes of one location. Names may have folders, parted by `/`."""
+    """The notes on one board of a location's shelf. Names may have folders, parted by `/`."""
 
-    def __init__(self, location: str) -> None:
+    def __init__(self, location: str, board: str = STAGED) -> None:
         from hermit.persist.storage.local import LocalBlob
         from hermit.persist.storage.open import open_storage
 
-        storage = open_storage(location)
+        storage, folder = open_storage(location), f"{_FOLDER}/{board}"
         self._place: _Place = (
-            _Directory(f"{storage.location}/{_FOLDER}")
+            _Directory(f"{storage.location}/{folder}")
             if isinstance(storage.blob, LocalBlob)
-            else _Objects(storage.blob)
+            else _Objects(storage.blob, folder)
         )
 
     def put(self, name: str, note: Mapping[str, Any]) -> None:
@@ -61,6 +62,15 @@ class Shelf:
     def raw(self, name: str) -> bytes | None:
         """The bytes of a note, for whoever must tell an unreadable one from none."""
         return self._place.get(f"{name}.json")
+
+    def put_text(self, name: str, text: str) -> None:
+        """Put a text, for people to read, in place of any of this name."""
+        self._place.put(f"{name}.md", text.encode())
+
+    def text(self, name: str) -> str | None:
+        """The text, or None if there is none."""
+        data = self._place.get(f"{name}.md")
+        return None if data is None else data.decode()
 
     def names(self, folder: str = "") -> list[str]:
         """Names of all notes below a folder, relative to it, in order."""
@@ -127,21 +137,21 @@ class _Directory:
 class _Objects:
     """Notes as objects of the store that holds the shard."""
 
-    def __init__(self, blob: Blob) -> None:
-        self._blob = blob
+    def __init__(self, blob: Blob, root: str) -> None:
+        self._blob, self._root = blob, root
 
     def put(self, key: str, data: bytes) -> None:
-        self._blob.replace(f"{_FOLDER}/{key}", data)
+        self._blob.replace(f"{self._root}/{key}", data)
 
     def get(self, key: str) -> bytes | None:
-        return self._blob.get(f"{_FOLDER}/{key}")
+        return self._blob.get(f"{self._root}/{key}")
 
     def list(self, folder: str) -> list[str]:
-        top = f"{_FOLDER}/{folder}" if folder else _FOLDER
+        top = f"{self._root}/{folder}" if folder else self._root
         return sorted(info.key.removeprefix(f"{top}/") for info in self._blob.list(top))
 
     def delete(self, key: str) -> None:
-        self._blob.delete(f"{_FOLDER}/{key}")
+        self._blob.delete(f"{self._root}/{key}")
 
     def clear(self, folder: str) -> None:
         for name in self.list(folder):
