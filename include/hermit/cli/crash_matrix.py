@@ -35,12 +35,16 @@ def crash_matrix(
     anything was not as it must be in any of them.
     """
     from hermit import settings as settings_module
+    from hermit.embedded import spark
+    from hermit.embedded.java import java_home
 
     chosen = [cell for cell in cells() if cell.is_reached and (only is None or only in str(cell))]
     if sample is not None:
         chosen = random.Random(seed).sample(chosen, min(sample, len(chosen)))
     settings = settings_module.load()
     settings_module.ensure_home(settings.home)
+    java_home()
+    spark.jars(settings.home)
     failures: dict[str, str] = {}
     with settings_module.running_stores(settings), tempfile.TemporaryDirectory() as marks:
         for number, cell in enumerate(chosen):
