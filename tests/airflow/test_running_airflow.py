@@ -93,13 +93,9 @@ def test_a_rejected_cut_over_leaves_the_truth_and_an_approved_one_moves_it(
 
 def asset_events(api: AirflowApi, organization_id: str) -> list[dict[str, Any]]:
     """What was published about a catalog."""
-    assets = api.call("GET", "/api/v2/assets?limit=1000")["assets"]
-    ids = [asset["id"] for asset in assets if asset["uri"].endswith(organization_id)]
-    return [
-        event
-        for id_ in ids
-        for event in api.call("GET", f"/api/v2/assets/events?asset_id={id_}")["asset_events"]
-    ]
+    path = "/api/v2/assets/events?source_dag_id=migrate_catalog&source_task_id=set_tombstone&limit=1000"
+    events = api.call("GET", path)["asset_events"]
+    return [event for event in events if event["uri"] == f"hermit://catalog/{organization_id}"]
 
 
 def test_a_backfill_during_a_manual_run_moves_the_catalog_once(machine: Machine, catalog: str) -> None:

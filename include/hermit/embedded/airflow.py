@@ -21,6 +21,8 @@ from hermit.errors import Unavailable
 from hermit.settings import Settings
 
 USER = "admin"
+# SQLite has one writer at a time. Whoever waits for less than this on a busy machine fails for nothing.
+_SQLITE_WAIT_S = 60
 _AUTH_MANAGER = "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAuthManager"
 
 
@@ -45,7 +47,7 @@ def environment(settings: Settings, port: int | None = None) -> dict[str, str]:
         "CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(airflow / "passwords.json"),
         "API__SECRET_KEY": keys["api"],
         "API_AUTH__JWT_SECRET": keys["jwt"],
-        "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{airflow / 'airflow.db'}",
+        "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{airflow / 'airflow.db'}?timeout={_SQLITE_WAIT_S}",
         "DAG_PROCESSOR__REFRESH_INTERVAL": "30",
         "USAGE_DATA_COLLECTION__ENABLED": "False",
         "LOGGING__BASE_LOG_FOLDER": str(airflow / "logs"),
