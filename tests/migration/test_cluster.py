@@ -28,7 +28,7 @@ from hermit.migration.stores import Stores
 from tests.migration.driver import stores_for, truth
 from tests.migration.test_staging import Job
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 MIGRATE, ROLLBACK = Direction.MIGRATE, Direction.ROLLBACK
 PASSWORD = "correct-horse-battery-staple"
@@ -36,7 +36,7 @@ SCRIPT = Path(__file__).parents[2] / "spark_jobs" / "stage_snapshot.py"
 LIMITS = Limits(rows_per_partition=60, max_rows_per_second=200)
 
 
-def wait_for(condition: Callable[[], bool], what: str, seconds: float = 120) -> None:
+def wait_for(condition: Callable[[], bool], what: str, seconds: float = 300) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"waited in vain for {what}"
@@ -46,6 +46,13 @@ def wait_for(condition: Callable[[], bool], what: str, seconds: float = 120) -> 
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])
+
+
+def words_of(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
 
 
 @dataclass
@@ -61,7 +68,7 @@ class Cluster:
             child
             for worker in self.workers
             for child in psutil.Process(worker.pid).children(recursive=True)
-            if any("CoarseGrainedExecutorBackend" in word for word in child.cmdline())
+            if any("CoarseGrainedExecutorBackend" in word for word in words_of(child))
         ]
 
 
@@ -156,7 +163,7 @@ class Submitted:
         throttle.change(Shelf(self.job.stores.location), self.job.batch, max_rows_per_second=None)
 
     def wait(self) -> None:
-        assert self.process.wait(300) == 0, self.log.read_text()[-3000:]
+        assert self.process.wait(600) == 0, self.log.read_text()[-3000:]
 
 
 @pytest.fixture
@@ -167,9 +174,8 @@ def seen_in_ps() -> Iterator[list[str]]:
 
     def look() -> None:
         while not stop.wait(0.2):
-            for process in psutil.process_iter(["cmdline"]):
-                words = process.info["cmdline"] or []
-                found.extend(word for word in words if PASSWORD in word)
+            for process in psutil.process_iter():
+                found.extend(word for word in words_of(process) if PASSWORD in word)
 
     thread = threading.Thread(target=look)
     thread.start()

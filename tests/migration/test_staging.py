@@ -11,7 +11,9 @@ from uuid import UUID
 
 import psycopg
 import pytest
+from typer.testing import CliRunner
 
+from hermit.cli.throttle import app
 from hermit.digest import combine
 from hermit.errors import InvalidInput
 from hermit.formats.generate import rows
@@ -408,6 +410,25 @@ def test_limits_are_changed_only_where_something_is_staged(stores: Stores) -> No
     job.stage(wrap=look)
     assert changed[0] == Limits(LIMITS.rows_per_partition, None, 10_000_000)
     assert throttle.change(shelf, job.batch, max_rows_per_second=None) == LIMITS
+
+
+def test_the_command_changes_the_limits_of_what_is_being_staged(
+    stores: Stores, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HERMIT_PERSIST_LOCATION", str(tmp_path / "shards"))
+    arguments = ["--organization-id", str(stores.organization_id), "--max-parallelism", "3"]
+    refused = CliRunner().invoke(app, arguments)
+    assert isinstance(refused.exception, InvalidInput)
+    job = Job(stores, MIGRATE)
+    answers: list[str] = []
+
+    def change(function: Any) -> Any:
+        answers.append(CliRunner().invoke(app, arguments).output)
+        return function
+
+    job.stage(wrap=change)
+    assert answers[0].splitlines() == ["max_rows_per_second: no limit", "max_parallelism: 3"]
+    assert throttle.read(Shelf(stores.location), job.batch) == Limits(60, 3, None)
 
 
 def test_an_attempt_on_an_object_store_is_gone_on_with_there_and_back(

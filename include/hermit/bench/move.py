@@ -47,8 +47,8 @@ def run(quick: bool, workdir: Path) -> list[Bar]:
                 measured.append(Measured(case, session, rounds=3 if size <= 2_000_000 else 2))
                 bars += measured[-1].bars()
         bars += _growth(measured)
-        bars.append(_memory(measured[-1].case))
         bars += _cut_overs(measured)
+        bars.append(_memory(measured[-1].case))
     bars.append(whole.bar(workdir))
     return bars
 

@@ -13,10 +13,12 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import Any
 
+from hermit.errors import HermitError
 from hermit.migration import throttle
 from hermit.migration.shelf import Shelf
 from hermit.migration.throttle import Brake, Limits
@@ -107,7 +109,8 @@ class Meter:
     def _tell(self, done: bool = False) -> None:
         self._told_at = time.monotonic()
         note = {"partition": self._partition, "rows": self.rows, "bytes": self.bytes, "done": done}
-        self._shelf.put(self._note, {**note, "at": time.time()})
+        with suppress(OSError, HermitError):
+            self._shelf.put(self._note, {**note, "at": time.time()})
 
 
 class Monitor:
@@ -156,16 +159,21 @@ class Monitor:
     ) -> None:
         self._stop.set()
         self._thread.join()
-        found = self.look()
-        if self._say is not None:
-            self._say(f"progress: {found}")
+        with suppress(OSError, HermitError):
+            self._tell(self.look())
 
     def _watch(self) -> None:
         while not self._stop.wait(_EVERY_S):
-            found = self.look()
-            if self._say is not None and time.monotonic() - self._said_at >= _LINE_EVERY_S:
-                self._said_at = time.monotonic()
-                self._say(f"progress: {found}")
+            # Rows matter, not what is told of them: the next look may succeed.
+            with suppress(OSError, HermitError):
+                found = self.look()
+                if time.monotonic() - self._said_at >= _LINE_EVERY_S:
+                    self._said_at = time.monotonic()
+                    self._tell(found)
+
+    def _tell(self, found: Progress) -> None:
+        if self._say is not None:
+            self._say(f"progress: {found}")
 
     def look(self) -> Progress:
         """Add up what the partitions say, tell it, and set their pace."""

@@ -139,7 +139,7 @@ def restore(location: str, stash_url: str, organization_id: UUID, side: str, tas
                 read[source.collection] = read.get(source.collection, Digest()) + digest
                 ids = pa.repeat(pa.scalar(source.collection_id, pa.int64()), pairs.num_rows)
                 yield pa.RecordBatch.from_arrays([ids, *pairs.columns], schema=schema)
-                meter.add(pairs.num_rows, pairs.get_total_buffer_size())
+                meter.add(pairs.num_rows, pairs.nbytes)
 
     reader = pa.RecordBatchReader.from_batches(schema, batches())
     rows = bulk.write_side(stash_url, organization_id, side, reader, part=name)

@@ -35,6 +35,7 @@ __all__ = ["Part", "Run", "Workers", "merge", "stage_rows", "stage_shard", "stag
 
 _BATCH_ROWS = 65_536
 _PAGE_BYTES = 8_192
+_RUNS_MAX = 1_000
 # The names of batches begin with the direction of their move.
 _PREFIXES = ("migrate_", "rollback_")
 
@@ -96,7 +97,7 @@ def stage_range(location: str, batch: str, stash_url: str, export: Export, task:
                 digest = digest_columns(collection, *pairs.columns)
                 read[collection] = read.get(collection, Digest()) + digest
                 writer.write(collection, pairs)
-            meter.add(rows.num_rows, rows.get_total_buffer_size())
+            meter.add(rows.num_rows, rows.nbytes)
         files = writer.finish()
     part = Part(
         files=[file.to_json() for file in files],
@@ -115,12 +116,21 @@ def split_by_collection(batch: Any, names: Mapping[int, str]) -> Iterator[tuple[
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    ids = batch.column(0)
-    found = pc.unique(ids).to_pylist()
-    for id_ in found:
-        rows = batch if len(found) == 1 else batch.filter(pc.equal(ids, id_))
-        pairs = pa.RecordBatch.from_arrays([rows.column(1), rows.column(2)], names=["key", "value"])
-        yield names[id_], without_own_config(names[id_], pairs)
+    runs = pc.run_end_encode(batch.column(0))
+    ends, ids = runs.run_ends.to_pylist(), runs.values.to_pylist()
+    pairs = pa.RecordBatch.from_arrays([batch.column(1), batch.column(2)], names=["key", "value"])
+    if len(ids) > _RUNS_MAX:
+        for id_ in sorted(set(ids)):
+            found = pairs.filter(pc.equal(batch.column(0), id_))
+            yield names[id_], without_own_config(names[id_], found)
+        return
+    # Rows of a collection mostly lie together: they are cut out as they are, without a copy.
+    cut: dict[int, list[Any]] = {}
+    for id_, start, end in zip(ids, [0, *ends], ends, strict=False):
+        cut.setdefault(id_, []).append(pairs.slice(start, end - start))
+    for id_, pieces in cut.items():
+        found = pieces[0] if len(pieces) == 1 else pa.concat_batches(pieces)
+        yield names[id_], without_own_config(names[id_], found)
 
 
 def without_own_config(collection: str, pairs: Any) -> Any:

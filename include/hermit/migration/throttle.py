@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from hermit.errors import InvalidInput
+from hermit.errors import HermitError, InvalidInput
 from hermit.migration.move import Limits
 from hermit.migration.shelf import Shelf
 
@@ -107,6 +108,8 @@ class Brake:
         if self._looked_at is not None and now - self._looked_at < _LOOK_S:
             return
         self._looked_at = now
-        note = self._shelf.get(self._note)
+        note = None
+        with suppress(OSError, HermitError):
+            note = self._shelf.get(self._note)
         if note is not None:
             self._pace = Pace(note["rows_per_second"], tuple(note["waiting"]))

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 
 from hermit.errors import ReadOnly
+from hermit.stash import arrow
 from hermit.stash.connection import Target
 from hermit.stash.consolidate import consolidate
 from hermit.stash.cutover import cut_over, digests, prepare_side, replace_from_side
@@ -124,7 +125,7 @@ def _batches(
     )
     target = Target(url)
     try:
-        with adbc.connect(url) as connection, connection.cursor() as cursor:
+        with arrow.connect(url) as connection, connection.cursor() as cursor:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             cursor.execute(f"SET TRANSACTION SNAPSHOT {_literal(export.snapshot)}")
             cursor.execute(query)

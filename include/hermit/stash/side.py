@@ -19,6 +19,7 @@ import psycopg
 from psycopg import errors as pg
 
 from hermit.errors import InvalidInput
+from hermit.stash import arrow
 from hermit.stash.batch import ROW_BYTES_MAX, refuse_large
 from hermit.stash.client import StashClient
 from hermit.stash.connection import Target
@@ -150,7 +151,7 @@ def write_side(
     failures: list[Exception] = []
     checked = pa.RecordBatchReader.from_batches(reader.schema, _checked(reader, failures))
     try:
-        with adbc.connect(url) as connection, connection.cursor() as cursor:
+        with arrow.connect(url) as connection, connection.cursor() as cursor:
             done = _claim(cursor, schema, side, part)
             if done is not None:
                 return done
