@@ -107,6 +107,9 @@ class ModelHandle:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         pass
 
     def _act(self, what: str) -> ModelStore:
@@ -217,7 +220,7 @@ class ModelStores:
     def stash_mark(self) -> object:
         model = self.stash_model
         model.point("stash_mark")
-        return model.epoch, model.nonce, model.version, tuple(sorted(model.config.items()))
+        return model.epoch, model.nonce
 
     def staged_batches(self) -> set[str]:
         return {batch for batch, files in self.staged.items() if not files & self.persist_model.files}

@@ -213,6 +213,20 @@ def test_a_fenced_run_can_go_on_with_no_step(stores: Stores, direction: Directio
     assert truth(stores) == before
 
 
+def test_a_run_whose_truth_has_moved_is_done_though_somebody_opened_the_catalog_since(stores: Stores) -> None:
+    move(stores, MIGRATE)
+    digest = truth(stores)[1]
+    tasks = Tasks(stores, ROLLBACK, "single")
+    tasks.stage()
+    tasks("verify")
+    tasks("replace")
+    # The contents and the tombstone moved together; whoever waited for that may open the catalog at once.
+    with open_truth(stores):
+        pass
+    tasks("set_tombstone")
+    assert truth(stores) == ("stash", digest)
+
+
 @pytest.mark.row("M-31")
 def test_rolling_back_changes_contents_and_tombstone_in_one_write(stores: Stores) -> None:
     move(stores, MIGRATE)

@@ -65,8 +65,9 @@ class Stores:
         return read_state(self)
 
     def stash_mark(self) -> object:
-        """What changes whenever the stash does: its fence."""
-        return self.stash_client.fence()
+        """What changes whenever somebody opens the stash; not when somebody writes who has it open."""
+        fence = self.stash_client.fence()
+        return None if fence is None else (fence.epoch, fence.nonce)
 
     def manifests(self) -> Manifests:
         return Manifests(self.location)
@@ -121,18 +122,23 @@ class _Readable(Protocol):
 
 
 def read_state(stores: _Readable) -> State:
-    """Read both stores without opening them, and again if the stash changed in between.
+    """Read both stores without opening them, and again if the stash said something else in between.
 
-    While the stash stands still, the moment at which persist was read is one at which all that was read is
-    true. Without that, a whole move between the two reads would show a pair that never was.
+    Who has opened the stash changes its protocol and its tombstone at most once each. So if nobody opened it
+    meanwhile and both are what they were, the moment at which persist was read is one at which all that was
+    read is true. Without that, a whole move between two reads would show a pair that never was. Other
+    writes to the stash do not matter: a catalog that is busy can be moved, too.
     """
     for _ in range(_READ_ATTEMPTS_MAX):
         mark = stores.stash_mark()
-        number, stash = stores.stash.config(MOVE_PROTOCOL), stores.stash.tombstone()
-        tombstones = Tombstones(stash, stores.persist.tombstone())
+        said = stores.stash.config(MOVE_PROTOCOL), stores.stash.tombstone()
+        persist = stores.persist.tombstone()
+        if (stores.stash.config(MOVE_PROTOCOL), stores.stash.tombstone()) != said:
+            continue
         if stores.stash_mark() == mark:
-            return State(by_number(number), tombstones)
-    raise Unavailable("the stash keeps changing while its state is being read", hint="try again")
+            number, stash = said
+            return State(by_number(number), Tombstones(stash, persist))
+    raise Unavailable("the stash keeps being opened while its state is being read", hint="try again")
 
 
 def connect(stash_url: str, shards: str, organization_id: uuid.UUID) -> Stores:
