@@ -26,13 +26,17 @@ _STEPS_MAX = 500
 
 
 class Time:
-    """A clock that stands still until it is moved."""
+    """Time that stands still until it is moved, and a date that can be set beside it."""
 
     def __init__(self) -> None:
         self.ms = START_MS
+        self.set_by_ms = 0
 
     def __call__(self) -> int:
         return self.ms
+
+    def date(self) -> int:
+        return self.ms + self.set_by_ms
 
 
 class Cluster:
@@ -55,7 +59,7 @@ class Cluster:
         given = {"delay_duration_ms": 0, "take_over_jitter_ms": 0, **settings}
         node = CatalogManager(
             self.home(),
-            clock=HybridClock(self.time),
+            clock=HybridClock(self.time.date),
             settings=ServiceSettings(**given),
             now_ms=self.time,
         )

@@ -120,6 +120,29 @@ def test_a_type_that_might_not_hold_what_is_stored_is_refused(old: ColumnType, n
         AlterColumn(**ORDERS, column="x", type=new).plan(catalog)
 
 
+def test_changing_a_column_of_a_table_that_is_not_there() -> None:
+    missing = {"schema": "shop", "name": "none"}
+    for command in (
+        RenameColumn(**missing, column="a", new_name="b", if_table_exists=True),
+        AlterColumn(**missing, column="a", nullable=True, if_table_exists=True),
+    ):
+        assert command.plan(shop()) == []
+    for refused in (
+        RenameColumn(**missing, column="a", new_name="b"),
+        AlterColumn(**missing, column="a", nullable=True),
+    ):
+        with pytest.raises(errors.ObjectNotFound):
+            refused.plan(shop())
+
+
+def test_columns_are_found_by_name_and_by_identifier() -> None:
+    found = orders(shop())
+    amount = found.column("amount")
+    assert amount is not None
+    assert found.column_by_id(amount.id) is amount
+    assert found.column_by_id(99) is None
+
+
 def test_sizes_only_grow() -> None:
     decimal = column("d", ColumnType.DECIMAL, precision=5, scale=2)
     catalog = after(shop(), AddColumns(**ORDERS, columns=(decimal,)))

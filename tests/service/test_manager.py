@@ -8,11 +8,14 @@ import pytest
 
 from hermit.service import errors
 from hermit.service.catalog import Catalog
-from hermit.service.clock import after_ms, hybrid
+from hermit.service.clock import HybridClock, after_ms, hybrid
 from hermit.service.commands import CatalogCommand, CreateSchema, CreateZone, DropTable, RenameTable
 from hermit.service.entries import UpdateEntry
+from hermit.service.follower import Follower
+from hermit.service.log import LogContents
 from hermit.service.manager import CatalogManager
 from hermit.service.requests import Applied
+from hermit.service.wire.marshaller import UpdateLogMarshaller
 from tests.service.conftest import Cluster
 from tests.service.world import column, table
 
@@ -238,6 +241,20 @@ def test_versions_are_stored_under_their_keys(cluster: Cluster) -> None:
     }
     assert int.from_bytes(rows["catalog.version"], "big") == 4
     assert rows["catalog.update.3"][:5].hex() == "0002000102"
+
+
+@pytest.mark.row("I-22")
+def test_all_that_a_node_knows_is_under_the_keys_of_the_log(cluster: Cluster) -> None:
+    node = cluster.node()
+    for number in range(3):
+        cluster.result(node.execute(orders(f"t{number}")))
+    cluster.result(node.wait_for_metadata_completeness(node.clock.now()))
+    # Nothing but the rows is handed over, and the store is not asked.
+    other = Follower(HybridClock(cluster.time.date))
+    other.adopt(LogContents(raw(node), UpdateLogMarshaller()))
+    for version in range(5):
+        assert other.catalog_at(version) == node.catalog_at(version)
+    assert other.clock.now() > node.catalog_latest().time
 
 
 # What a future promises

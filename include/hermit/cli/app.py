@@ -36,6 +36,7 @@ COMMANDS: dict[str, _Entry] = {
     "debug": _Entry("hermit.cli.debug", "Look into a catalog, and mend it by hand (alias: catalog-debug)."),
     "catalog-debug": _Entry("hermit.cli.debug", "The same as debug."),
     "shadow": _Entry("hermit.cli.shadow", "Rehearse a move: the same traffic on both stores, compared."),
+    "catalog": _Entry("hermit.cli.catalog", "Look at the versions of the catalog service."),
     "persist": _Entry("hermit.cli.persist", "Verify, compact, vacuum and unlock a persist location."),
     "formats": _Entry("hermit.cli.formats", "Freeze and check the formats of stored objects."),
     "emergency-stash": _Entry("hermit.cli.emergency_stash", "Make the stash the truth when persist is lost."),

@@ -17,7 +17,7 @@ from hermit.service.catalog import Catalog
 from hermit.service.clock import HybridTimestamp
 from hermit.service.commands.base import CatalogCommand
 from hermit.service.entries import UpdateEntry
-from hermit.service.errors import CommandFailed
+from hermit.service.errors import CommandFailed, InvalidCommand
 from hermit.service.log import Appendable
 from hermit.service.update import Origin, VersionedUpdate
 
@@ -61,16 +61,32 @@ class Plan(Generic[R]):
         return [Appendable(each.update, each.data) for each in self.outcomes if each.update is not None]
 
 
+def mistake(commands: Sequence[object]) -> InvalidCommand | None:
+    """Why this cannot be executed at all, if so."""
+    if not commands:
+        return InvalidCommand("there is no command to execute")
+    for command in commands:
+        if not isinstance(command, CatalogCommand):
+            return InvalidCommand(f"{command!r} is no command")
+    return None
+
+
 def plan(
     base: Catalog,
     requests: Iterable[R],
     now: Callable[[], HybridTimestamp],
     encode: Callable[[VersionedUpdate], bytes],
+    bytes_max: int,
 ) -> Plan[R]:
-    """Work out what becomes of each request. `now` must give timestamps after the base's."""
-    tip = base
+    """Work out what becomes of each request. `now` must give timestamps after the base's.
+
+    Requests that come after so many bytes are left for later.
+    """
+    tip, size_bytes = base, 0
     outcomes: list[Outcome[R]] = []
     for request in requests:
+        if size_bytes >= bytes_max:
+            break
         time = now()
         try:
             entries, catalog = expand(tip, request.commands, time)
@@ -84,6 +100,7 @@ def plan(
             outcomes.append(Outcome(request, tip, error=_refusal(error)))
             continue
         tip = catalog.at(update.version, time)
+        size_bytes += len(data)
         outcomes.append(Outcome(request, tip, update, data))
     return Plan(tuple(outcomes))
 

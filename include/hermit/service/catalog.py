@@ -9,7 +9,7 @@ objects. Nothing here checks the rules of commands; entries are applied as they 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from hermit.errors import violated
@@ -27,6 +27,7 @@ from hermit.service.descriptors import (
     ViewDescriptor,
     ZoneDescriptor,
 )
+from hermit.service.evolve import evolve
 from hermit.service.persistent import PersistentMap
 
 O = TypeVar("O", bound=CatalogObjectDescriptor)  # noqa: E741
@@ -182,7 +183,7 @@ class Catalog:
 
     def at(self, version: int, time: HybridTimestamp) -> Catalog:
         """The same objects, as the contents of a version."""
-        return replace(self, version=version, time=time)
+        return evolve(self, version=version, time=time)
 
     # Inside
 
@@ -203,11 +204,11 @@ class Catalog:
 
     def _with(self, home: Home, container: Objects[Any], homes: Homes, users: UsersOf) -> Catalog:
         if home.type is ObjectType.ZONE:
-            return replace(self, zones=container, homes=homes, users=users)
+            return evolve(self, zones=container, homes=homes, users=users)
         if home.type is not ObjectType.SCHEMA:
             schema = self.schemas[home.schema_id].with_members(home.type, container)
             container = self.schemas.put(schema)
-        return replace(self, schemas=container, homes=homes, users=users)
+        return evolve(self, schemas=container, homes=homes, users=users)
 
     def _facts(self) -> tuple[Any, ...]:
         return (self.version, self.time, self.next_id, self.default_zone_id, self.zones, self.schemas)

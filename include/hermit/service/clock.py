@@ -9,6 +9,7 @@ applied a version never gives out a timestamp at which that version was not acti
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import NewType
 
@@ -34,6 +35,11 @@ def physical_ms(timestamp: HybridTimestamp) -> int:
 def after_ms(timestamp: HybridTimestamp, ms: int) -> HybridTimestamp:
     """The timestamp some time later."""
     return HybridTimestamp(timestamp + (ms << LOGICAL_BITS))
+
+
+def monotonic_ms() -> int:
+    """Time that only goes forward, for waiting; it says nothing about the date."""
+    return time.monotonic_ns() // 1_000_000
 
 
 class HybridClock:

@@ -34,6 +34,8 @@ class Compacted(NamedTuple):
 class Node(Protocol):
     """What compaction needs from a node."""
 
+    @property
+    def name(self) -> str: ...
     def ask(self, task: Callable[[UpdateLog], T]) -> Future[T]: ...
     def wait_for(self, future: Future[T]) -> T: ...
 
@@ -54,12 +56,14 @@ def compact(
 ) -> Compacted:
     """Compact as far as possible; `CompactionHeld` if that is not at all."""
     for _ in range(_ATTEMPTS_MAX):
-        claimed = node.wait_for(node.ask(lambda log: _claims(log, service)))
+        claimed = node.wait_for(node.ask(lambda log: _claims(log, service, node.name)))
         version = _bound(service, claimed, low_watermark)
         snapshot, parts = take(service.catalog_at(version), marshaller.registry)
         data, rest = marshaller.marshal(snapshot), [marshaller.marshal(part) for part in parts]
         try:
-            return Compacted(version, node.wait_for(node.ask(_writing(service, version, data, rest))))
+            return Compacted(
+                version, node.wait_for(node.ask(_writing(service, node.name, version, data, rest)))
+            )
         except _ClaimedMeanwhile:
             continue
     raise CompactionHeld("other nodes kept claiming versions", hint="try again later", version=version)
@@ -70,12 +74,12 @@ class _ClaimedMeanwhile(Exception):
 
 
 def _writing(
-    service: CatalogService, version: int, data: bytes, parts: list[bytes]
+    service: CatalogService, name: str, version: int, data: bytes, parts: list[bytes]
 ) -> Callable[[UpdateLog], int]:
     """The transaction that puts a snapshot into the log."""
 
     def check(transaction: LogTransaction) -> None:
-        lowest = transaction.readers.lowest(service.clock.physical_ms())
+        lowest = transaction.readers.lowest(service.clock.physical_ms(), but=name)
         if lowest is not None and lowest[0] < version:
             raise _ClaimedMeanwhile
         if transaction.number(SNAPSHOT_VERSION) >= version:
@@ -84,10 +88,11 @@ def _writing(
     return lambda log: log.save_snapshot(version, data, parts, check)
 
 
-def _claims(log: UpdateLog, service: CatalogService) -> Claimed:
+def _claims(log: UpdateLog, service: CatalogService, name: str) -> Claimed:
+    """What the others need. What this node needs itself is known better than from its last claim."""
     contents = log.transact(lambda transaction: (transaction.number(SNAPSHOT_VERSION), transaction.readers))
     earliest, readers = contents
-    lowest = readers.lowest(service.clock.physical_ms())
+    lowest = readers.lowest(service.clock.physical_ms(), but=name)
     return Claimed(earliest, *(lowest or (None, None)))
 
 

@@ -11,11 +11,12 @@ gives another schema that shares all others.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import IntEnum, unique
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from hermit.service.clock import BEGINNING, HybridTimestamp
+from hermit.service.evolve import evolve
 from hermit.service.marshallable import MarshalledType
 from hermit.service.persistent import PersistentMap
 from hermit.service.types import ColumnType, DefaultValue
@@ -56,7 +57,7 @@ class CatalogObjectDescriptor:
 
     def at(self, timestamp: HybridTimestamp) -> Self:
         """The descriptor, as changed at this time."""
-        return replace(self, updated=timestamp)
+        return evolve(self, updated=timestamp)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +137,10 @@ class TableDescriptor(SchemaObjectDescriptor):
         """The column of this name."""
         return next((column for column in self.columns if column.name == name), None)
 
+    def column_by_id(self, id: int) -> TableColumnDescriptor | None:
+        """The column with this identifier."""
+        return next((column for column in self.columns if column.id == id), None)
+
     def columns_at(self, schema_version: int) -> tuple[TableColumnDescriptor, ...] | None:
         """The columns of a version of this table, if it is known."""
         if schema_version == self.schema_version:
@@ -146,7 +151,7 @@ class TableDescriptor(SchemaObjectDescriptor):
 
     def with_columns(self, columns: tuple[TableColumnDescriptor, ...]) -> TableDescriptor:
         """The table in its next schema version."""
-        return replace(
+        return evolve(
             self,
             columns=columns,
             last_column_id=max(self.last_column_id, *(column.id for column in columns)),
@@ -285,7 +290,7 @@ class Objects(Generic[O]):
     def __getitem__(self, id: int) -> O:
         return self.by_id[id]
 
-    def __contains__(self, name: str) -> bool:
+    def __contains__(self, name: object) -> bool:
         return name in self.ids
 
     def __eq__(self, other: object) -> bool:
@@ -326,7 +331,7 @@ class SchemaDescriptor(CatalogObjectDescriptor):
     def with_members(self, type_: ObjectType, members: Objects[Any]) -> SchemaDescriptor:
         """The schema with these as its objects of one type."""
         changed: dict[str, Any] = {MEMBERS[type_]: members}
-        return replace(self, **changed)
+        return evolve(self, **changed)
 
     @property
     def is_empty(self) -> bool:

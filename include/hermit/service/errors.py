@@ -66,7 +66,7 @@ class CommandFailed(CommandRefused):
 
 
 class UpdateTooLarge(CommandRefused):
-    """The entries of one version do not fit one row of the store."""
+    """The entries of one version are more than one transaction is to write."""
 
     hint = "split the commands over several versions"
     size_bytes: int

@@ -8,15 +8,16 @@ else there, is not the log that it followed; nothing of it is applied.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
 from hermit.service.catalog import Catalog
-from hermit.service.clock import BEGINNING, HybridClock, HybridTimestamp
+from hermit.service.clock import BEGINNING, HybridClock, HybridTimestamp, monotonic_ms
 from hermit.service.errors import LogDamaged, WireError
 from hermit.service.events import CatalogEvent, EventType
 from hermit.service.history import History
-from hermit.service.log import SAFE_TIME, SNAPSHOT_VERSION, LogContents, update_key, version_in
+from hermit.service.log import SAFE_TIME, SNAPSHOT_VERSION, LogContents, version_in
 from hermit.service.notifier import Notifier
 from hermit.service.service import CatalogService
 from hermit.service.update import VersionedUpdate
@@ -33,9 +34,9 @@ class Prepared(NamedTuple):
 class Follower(CatalogService):
     """A service whose versions come from a log."""
 
-    def __init__(self, clock: HybridClock) -> None:
-        super().__init__(clock)
-        self._notifier = Notifier()
+    def __init__(self, clock: HybridClock, now_ms: Callable[[], int] = monotonic_ms) -> None:
+        super().__init__(clock, now_ms)
+        self._answers = Notifier()
         self._prepared: dict[int, Prepared] = {}
         self._safe_time = BEGINNING
         self._compacted = 0
@@ -76,7 +77,7 @@ class Follower(CatalogService):
     def _apply(self, contents: LogContents, version: int) -> None:
         before = self._history.latest
         prepared = self._prepared.pop(version, None)
-        if prepared is not None and prepared.data == contents.rows.get(update_key(version)):
+        if prepared is not None and prepared.data == contents.data(version):
             update, catalog = prepared.update, prepared.catalog
         else:
             update = contents.update(version)
@@ -85,7 +86,7 @@ class Follower(CatalogService):
         self.clock.update(update.time)
         if self._listeners:
             for event in update.events(before):
-                self._notifier.submit(partial(self._listeners.tell, event))
+                self._listeners.tell(event)
         self._applied(update, catalog)
 
     def _skip_to(self, catalog: Catalog) -> None:
@@ -94,8 +95,7 @@ class Follower(CatalogService):
         self._history = History(catalog)
         self.clock.update(catalog.time)
         if skipped:
-            event = CatalogEvent(EventType.VERSIONS_SKIPPED, catalog.version, catalog.time)
-            self._notifier.submit(partial(self._listeners.tell, event))
+            self._listeners.tell(CatalogEvent(EventType.VERSIONS_SKIPPED, catalog.version, catalog.time))
 
     def forget(self) -> None:
         """Let go of versions that were compacted, except for those that a reader here works with."""
@@ -107,13 +107,13 @@ class Follower(CatalogService):
     def _promise(self, safe_time: HybridTimestamp) -> None:
         if safe_time > self._safe_time:
             self._safe_time = safe_time
-            self._complete_until = max(self._complete_until, safe_time)
+            self._past_until = max(self._past_until, safe_time)
             self.clock.update(safe_time)
             self._promised()
 
     def _announce_ready(self) -> None:
         for future, version in self._take_ready():
-            self._notifier.submit(partial(self._settle_ready, future, version))
+            self._answers.submit(partial(self._settle_ready, future, version))
 
     def _check_is_ours(self, contents: LogContents, latest: Catalog) -> None:
         """Refuse a log that is not a continuation of what was applied here."""

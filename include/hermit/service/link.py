@@ -19,13 +19,13 @@ from __future__ import annotations
 
 import json
 import random
-import time
 from collections.abc import Callable
 
 from hermit.durable.abc import DurableCatalogState, UnopenedCatalogState
 from hermit.durable.errors import UpgradeNeeded
 from hermit.durable.token import FenceToken
 from hermit.errors import InvalidInput, NotInitialized
+from hermit.service.clock import monotonic_ms
 from hermit.service.errors import LogDamaged
 from hermit.service.homes import Home
 from hermit.service.log import UpdateLog
@@ -33,11 +33,6 @@ from hermit.service.settings import ServiceSettings
 from hermit.service.wire.marshaller import UpdateLogMarshaller
 
 OWNER = "catalog_service.owner"
-
-
-def monotonic_ms() -> int:
-    """Time that only goes forward, for waiting."""
-    return time.monotonic_ns() // 1_000_000
 
 
 class Link:

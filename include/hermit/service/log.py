@@ -1,7 +1,7 @@
 """The update log: a collection of the durable catalog, and so wherever the catalog is.
 
     catalog.update.{N}          the entries of version N, or the snapshot of it
-    catalog.update.{N}.part.{I} more of a snapshot that does not fit one row
+    catalog.update.{N}.part.{I} more of either, if it does not fit one row
     catalog.version             the newest version
     catalog.snapshot.version    the earliest version that is available, once there was a compaction
     catalog.safe_time           no version will ever become active at or before this time
@@ -38,6 +38,7 @@ VERSION = "catalog.version"
 SNAPSHOT_VERSION = "catalog.snapshot.version"
 SAFE_TIME = "catalog.safe_time"
 READERS = "catalog.readers"
+ROW_BYTES_MAX = 1024 * 1024
 _UPDATE = "catalog.update."
 
 T = TypeVar("T")
@@ -123,10 +124,23 @@ class LogContents:
 
     def update(self, version: int) -> VersionedUpdate:
         """The update that leads to a version."""
-        found = self.marshaller.unmarshal(self._row(update_key(version)), VersionedUpdate)
+        data = self.data(version)
+        found = self.marshaller.unmarshal(
+            self._row(update_key(version)) if data is None else data, VersionedUpdate
+        )
         if found.version != version:
             raise LogDamaged(f"{update_key(version)} holds version {found.version}")
         return found
+
+    def data(self, version: int) -> bytes | None:
+        """The bytes of an update, from all of its rows; None if there are none."""
+        found = self.rows.get(update_key(version))
+        if found is None or len(found) < ROW_BYTES_MAX:
+            return found
+        parts = [found]
+        while (part := self.rows.get(part_key(version, len(parts)))) is not None:
+            parts.append(part)
+        return b"".join(parts)
 
     def _row(self, key: str) -> bytes:
         found = self.rows.get(key)
@@ -189,7 +203,7 @@ class UpdateLog:
                     )
             for number, (update, data) in enumerate(updates, start=current + 1):
                 invariant(update.version == number, "appended versions follow each other", version=number)
-                log.set(update_key(number), data)
+                log.set_update(number, data)
             if updates:
                 log.set_number(VERSION, current + len(updates))
             if safe_time is not None and safe_time > promised:
@@ -216,9 +230,8 @@ class UpdateLog:
                 raise VersionConflict(
                     f"the log has versions {earliest} to {newest}, and {version} was to be first"
                 )
-            if earliest:
-                log.remove_parts(earliest)
-            for lower in range(earliest, version):
+            for lower in range(earliest, version + 1):
+                log.remove_parts(lower)
                 log.set(update_key(lower), None)
             log.set(update_key(version), data)
             for number, part in enumerate(parts, start=1):
@@ -239,6 +252,7 @@ class UpdateLog:
                 result = change(LogTransaction(transaction, self.marshaller))
                 self.state.commit_transaction(transaction)
         except ConcurrentChange as conflict:
+            self._is_behind = True
             raise VersionConflict("somebody else wrote first") from conflict
         except VersionConflict:
             self._is_behind = True
@@ -288,8 +302,15 @@ class LogTransaction:
         """Store what each node still needs."""
         self.set(READERS, self._marshaller.marshal_facts(readers.claims))
 
+    def set_update(self, version: int, data: bytes) -> None:
+        """Store the bytes of an update, in as many rows as it takes."""
+        rows = [data[start : start + ROW_BYTES_MAX] for start in range(0, len(data) or 1, ROW_BYTES_MAX)]
+        self.set(update_key(version), rows[0])
+        for number, row in enumerate(rows[1:], start=1):
+            self.set(part_key(version, number), row)
+
     def remove_parts(self, version: int) -> None:
-        """Remove what a snapshot goes on in."""
+        """Remove what a version goes on in."""
         number = 1
         while self.get(part_key(version, number)) is not None:
             self.set(part_key(version, number), None)

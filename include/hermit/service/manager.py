@@ -22,24 +22,22 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections import deque
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Self, TypeVar
 
 from hermit.errors import Fenced, HermitError, InvalidInput, Unavailable
 from hermit.service import accept
 from hermit.service.catalog import Catalog
-from hermit.service.clock import HybridClock, HybridTimestamp, after_ms, physical_ms
+from hermit.service.clock import HybridClock, HybridTimestamp, after_ms, monotonic_ms, physical_ms
 from hermit.service.commands.base import CatalogCommand
 from hermit.service.compaction import Compacted, compact
 from hermit.service.errors import (
     AppliedHereOnly,
-    InvalidCommand,
     NodeFailed,
     NotAccepted,
     OutcomeUnknown,
@@ -51,24 +49,18 @@ from hermit.service.errors import (
 from hermit.service.follower import Follower, Prepared
 from hermit.service.futures import fail, succeed
 from hermit.service.homes import Home
-from hermit.service.link import Link, monotonic_ms
+from hermit.service.link import Link
 from hermit.service.log import LogTransaction, TimestampTaken, UpdateLog
 from hermit.service.readers import Claim
-from hermit.service.requests import Applied, Completions, Request, RequestQueue
+from hermit.service.requests import Applied, Completions, Due, Request, RequestQueue
 from hermit.service.settings import DELAY_DURATION, ServiceSettings
+from hermit.service.tasks import Tasks
 from hermit.service.update import Origin, VersionedUpdate
 from hermit.service.wire.marshaller import UpdateLogMarshaller
 
 T = TypeVar("T")
 
-
-@dataclass(frozen=True, slots=True)
-class _Asked(Generic[T]):
-    """Something to run on the log."""
-
-    task: Callable[[UpdateLog], T]
-    future: Future[T]
-    deadline_ms: int
+_LINGER_STEP_S = 0.0002
 
 
 class CatalogManager(Follower):
@@ -82,21 +74,23 @@ class CatalogManager(Follower):
         settings: ServiceSettings | None = None,
         now_ms: Callable[[], int] = monotonic_ms,
     ) -> None:
-        super().__init__(clock or HybridClock())
+        super().__init__(clock or HybridClock(), now_ms)
         self.settings = settings or ServiceSettings()
         self.marshaller = UpdateLogMarshaller()
-        self._now_ms = now_ms
         self._delay_ms = self.settings.delay_duration_ms
         self._link = Link(home, self.settings, self.marshaller, now_ms)
         self._is_adopted = False
         self._queue = RequestQueue()
         self._awaited: dict[Origin, Request] = {}
         self._completions = Completions()
-        self._tasks: deque[_Asked[Any]] = deque()
+        self._held: list[tuple[int, tuple[Request, Applied]]] = []
+        self._tasks = Tasks(self._answers)
         self._waiters: list[tuple[HybridTimestamp, Future[None]]] = []
         self._claim_due_ms = 0
+        self._last_group = 0
         self._step_lock = threading.Lock()
         self._wake = threading.Event()
+        self._listeners.on_idle = self._wake.set
         self._stopping = False
         self._thread: threading.Thread | None = None
         self._fenced: Fenced | None = None
@@ -113,13 +107,14 @@ class CatalogManager(Follower):
         """
         commands = (command,) if isinstance(command, CatalogCommand) else tuple(command)
         request = self._queue.new(commands, self._now_ms() + self.settings.execute_timeout_ms)
-        if not commands:
-            fail(request.future, InvalidCommand("there is no command to execute"))
-        elif (refusal := self._refusal()) is not None:
+        if (mistake := accept.mistake(commands)) is not None:
+            fail(request.future, mistake)
+            return request.future
+        self._queue.put(request)
+        self._wake.set()
+        if (refusal := self._refusal()) is not None and self._queue.discard(request):
+            # Nobody has taken it, and nobody will.
             fail(request.future, refusal)
-        else:
-            self._queue.put(request)
-            self._wake.set()
         return request.future
 
     def wait_for_metadata_completeness(self, timestamp: HybridTimestamp) -> Future[None]:
@@ -128,14 +123,14 @@ class CatalogManager(Follower):
         No assumption about clocks is made: unless a later version is known, the time is promised in the log.
         """
         future: Future[None] = Future()
+        if timestamp <= max(self._history.latest.time, self._safe_time):
+            succeed(future, None)
+            return future
+        with self._ready_lock:
+            self._waiters.append((timestamp, future))
+        self._wake.set()
         if (refusal := self._refusal()) is not None:
             fail(future, refusal)
-        elif timestamp <= max(self._history.latest.time, self._safe_time):
-            succeed(future, None)
-        else:
-            with self._ready_lock:
-                self._waiters.append((timestamp, future))
-            self._wake.set()
         return future
 
     def compact(self, low_watermark: HybridTimestamp | None = None) -> Compacted:
@@ -144,19 +139,22 @@ class CatalogManager(Follower):
 
     def ask(self, task: Callable[[UpdateLog], T]) -> Future[T]:
         """Run something on the log, between two steps; again when somebody else wrote first."""
-        asked = _Asked(task, Future(), self._now_ms() + self.settings.execute_timeout_ms)
+        future = self._tasks.ask(task, self._now_ms() + self.settings.execute_timeout_ms)
+        self._wake.set()
         if (refusal := self._refusal()) is not None:
-            fail(asked.future, refusal)
-        else:
-            self._tasks.append(asked)
-            self._wake.set()
-        return asked.future
+            fail(future, refusal)
+        return future
 
     def wait_for(self, future: Future[T]) -> T:
         """The result of a future of this node, stepping on by hand if no thread does."""
         while self._thread is None and not future.done():
             self.step()
         return future.result()
+
+    @property
+    def name(self) -> str:
+        """This start of this node, as other nodes know it."""
+        return self._queue.node_name
 
     @property
     def is_writable(self) -> bool:
@@ -172,24 +170,33 @@ class CatalogManager(Follower):
 
     def start(self) -> Self:
         """Follow the log and execute commands in a thread, from now on."""
-        self._notifier.start("hermit catalog events")
+        if self._thread is not None or self._stopping:
+            was = "stopped" if self._stopping else "started"
+            raise InvalidInput(f"this node of the catalog service was {was} already", hint="make a new one")
+        self._answers.start("hermit catalog answers")
+        self._listeners.start()
         self._thread = threading.Thread(target=self._run, name="hermit catalog", daemon=True)
         self._thread.start()
         return self
 
     def stop(self) -> None:
-        """Execute nothing more, give up the claim to versions, and let go of the store."""
+        """Execute nothing more, give up the claim to versions, and let go of the store.
+
+        Listeners hear what there is to hear; those that take longer than `listener_patience_ms` are left
+        behind. A listener or a callback may call this itself.
+        """
         self._stopping = True
         self._wake.set()
         if self._thread is not None:
             self._thread.join()
             self._thread = None
         with self._step_lock, suppress(HermitError):
-            if self._link.writable and self._link.log is not None:
-                self._link.log.transact(self._write_claim(None))
+            self._give_up_claim()
         self._link.lose()
         self._give_up(Stopped("this node of the catalog service was stopped"))
-        self._notifier.stop()
+        patience_s = self.settings.listener_patience_ms / 1000
+        self._listeners.stop(patience_s)
+        self._answers.stop(patience_s)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -204,6 +211,13 @@ class CatalogManager(Follower):
             self.step()
             self._wake.wait(self._pause_ms() / 1000)
             self._wake.clear()
+            self._linger()
+
+    def _linger(self) -> None:
+        """Let those who were told of the last group together come together again."""
+        end_s = time.monotonic() + self.settings.linger_ms / 1000
+        while 0 < len(self._queue) < self._last_group and time.monotonic() < end_s:
+            time.sleep(_LINGER_STEP_S)
 
     def _pause_ms(self) -> float:
         settings = self.settings
@@ -212,7 +226,7 @@ class CatalogManager(Follower):
         due = self._completions.next_due
         if due is None:
             return settings.poll_interval_ms
-        left_ms = physical_ms(due) - self.clock.physical_ms()
+        left_ms = physical_ms(due.time) - self.clock.physical_ms()
         return min(max(left_ms, 0), settings.poll_interval_ms)
 
     # One step
@@ -220,7 +234,10 @@ class CatalogManager(Follower):
     def step(self) -> None:
         """Find the log, follow it, append what was asked for, tell who waits."""
         with self._step_lock:
+            if self._refusal() is not None:
+                return
             requests = self._queue.take(self.settings.group_max) if self._link.writable else []
+            self._last_group = len(requests) or self._last_group
             self.trouble = self._attempt(requests)
             self._fenced = None if self._link.writable else self._fenced
             self._queue.put_back(request for request in requests if not request.is_settled)
@@ -231,6 +248,7 @@ class CatalogManager(Follower):
                 self._give_up(self.trouble)
             self._expire()
             self._complete()
+            self._answers.relieve(self.settings.listener_patience_ms / 1000)
 
     def _attempt(self, requests: list[Request]) -> HermitError | None:
         """Do what there is to do; what kept us from it, if anything."""
@@ -245,7 +263,7 @@ class CatalogManager(Follower):
         return None
 
     def _work(self, requests: list[Request]) -> None:
-        begun = self.clock.now()
+        begun, begun_ms = self.clock.now(), self._now_ms()
         if self._link.improve():
             self._is_adopted = False
         log = self._link.log
@@ -254,10 +272,11 @@ class CatalogManager(Follower):
         self._follow(log)
         self.forget()
         # Whatever was in the log when this step began has been applied.
-        self._complete_until = max(self._complete_until, after_ms(begun, self._delay_ms))
+        self._heard(begun, begun_ms, self._delay_ms)
         if self._link.writable:
             self._accept(log, requests)
-            self._run_tasks(log)
+            if self._tasks.run(log):
+                self._follow(log)
             self._renew_claim(log)
             self._keep_promises(log)
 
@@ -282,7 +301,8 @@ class CatalogManager(Follower):
             waiting = [request for request in requests if not request.is_settled]
             if not waiting:
                 return
-            plan = accept.plan(self._history.latest, waiting, self.clock.now, self._encode)
+            bytes_max = self.settings.update_bytes_max
+            plan = accept.plan(self._history.latest, waiting, self.clock.now, self._encode, bytes_max)
             try:
                 self._append(log, plan)
             except VersionConflict as conflict:
@@ -350,31 +370,20 @@ class CatalogManager(Follower):
             applied = Applied(catalog.version, catalog.time)
             self._completions.add(self._due(self.clock.now()), request, applied)
 
-    def _due(self, since: HybridTimestamp) -> HybridTimestamp:
-        return after_ms(since, self._delay_ms + self.settings.clock_skew_ms_max)
+    def _due(self, since: HybridTimestamp) -> Due:
+        delay_ms = self._delay_ms + self.settings.clock_skew_ms_max
+        return Due(after_ms(since, delay_ms), since, self._now_ms() + delay_ms + 1)
 
     def _complete(self) -> None:
-        for request, applied in self._completions.take_due(self.clock.now()):
-            self._notifier.submit(partial(succeed, request.future, applied))
+        due = self._completions.take_due(self.clock, self._now_ms())
+        if due:
+            self._held += [(self._now_ms() + self.settings.listener_patience_ms, each) for each in due]
+        if self._held and (self._listeners.are_idle or self._held[0][0] <= self._now_ms()):
+            # All in one call: waking the other thread for each would cost more than telling them.
+            self._answers.submit(partial(_tell, [each for _, each in self._held]))
+            self._held = []
 
     # What else there is to do
-
-    def _run_tasks(self, log: UpdateLog) -> None:
-        for _ in range(len(self._tasks)):
-            asked = self._tasks.popleft()
-            try:
-                result = asked.task(log)
-            except VersionConflict:
-                self._tasks.append(asked)
-            except (Fenced, Unavailable):
-                self._tasks.append(asked)
-                raise
-            except Exception as error:
-                self._notifier.submit(partial(fail, asked.future, error))
-            else:
-                self._notifier.submit(partial(succeed, asked.future, result))
-        if self._tasks:
-            self._follow(log)
 
     def _renew_claim(self, log: UpdateLog) -> None:
         """Tell the other nodes which versions this one needs."""
@@ -394,9 +403,19 @@ class CatalogManager(Follower):
     def _write_claim(self, claim: Claim | None) -> Callable[[LogTransaction], None]:
         def change(log: LogTransaction) -> None:
             now_ms = self.clock.physical_ms()
-            log.set_readers(log.readers.with_claim(self._queue.node_name, claim, now_ms))
+            log.set_readers(log.readers.with_claim(self.name, claim, now_ms))
 
         return change
+
+    def _give_up_claim(self) -> None:
+        """Let others compact what only this node needed; it would expire anyway."""
+        log = self._link.log
+        for _ in range(self.settings.conflicts_max):
+            if log is None or not self._link.writable:
+                return
+            with suppress(VersionConflict):
+                log.transact(self._write_claim(None))
+                return
 
     def _keep_promises(self, log: UpdateLog) -> None:
         """Make the times final that somebody waits for and that have come."""
@@ -415,7 +434,7 @@ class CatalogManager(Follower):
             done = [future for timestamp, future in self._waiters if timestamp <= final]
             self._waiters = [waiter for waiter in self._waiters if waiter[0] > final]
         for future in done:
-            self._notifier.submit(partial(succeed, future, None))
+            self._answers.submit(partial(succeed, future, None))
 
     def _load_settings(self, log: UpdateLog) -> None:
         """Take the delay from the catalog, where it is set, so that all nodes have the same."""
@@ -434,18 +453,12 @@ class CatalogManager(Follower):
             if request.in_doubt:
                 error = OutcomeUnknown(f"the answer to the append of a command got lost{why}")
             self._refuse(request, error)
-        for _ in range(len(self._tasks)):
-            asked = self._tasks.popleft()
-            if asked.deadline_ms <= now_ms:
-                late = NotAccepted(f"the log could not be written in time{why}")
-                self._notifier.submit(partial(fail, asked.future, late))
-            else:
-                self._tasks.append(asked)
+        self._tasks.expire(now_ms, NotAccepted(f"the log could not be written in time{why}"))
 
     def _refuse(self, request: Request, error: HermitError) -> None:
         request.is_settled = True
         self._awaited.pop(request.origin, None)
-        self._notifier.submit(partial(fail, request.future, error))
+        self._answers.submit(partial(fail, request.future, error))
 
     def _refusal(self) -> HermitError | None:
         if self._stopping:
@@ -455,19 +468,24 @@ class CatalogManager(Follower):
     def _give_up(self, error: HermitError) -> None:
         """Stop for good, as the log cannot be read or the node was stopped. Memory stays readable."""
         for future in self._fail_ready(error):
-            self._notifier.submit(partial(fail, future, error))
+            self._answers.submit(partial(fail, future, error))
         for request in self._queue.take_all():
             doubt = OutcomeUnknown(f"the answer to the append of a command got lost: {error.message}")
             self._refuse(request, doubt if request.in_doubt else error)
-        for request, applied in self._completions.take_all():
+        held, self._held = [each for _, each in self._held], []
+        for request, applied in [*held, *self._completions.take_all()]:
             here = f"version {applied.version} is in the log, but not on every node for sure"
             self._refuse(request, AppliedHereOnly(f"{here}: {error.message}", version=applied.version))
-        while self._tasks:
-            self._notifier.submit(partial(fail, self._tasks.popleft().future, error))
+        self._tasks.fail_all(error)
         with self._ready_lock:
             waiters, self._waiters = self._waiters, []
         for _, waiter in waiters:
-            self._notifier.submit(partial(fail, waiter, error))
+            self._answers.submit(partial(fail, waiter, error))
+
+
+def _tell(due: Sequence[tuple[Request, Applied]]) -> None:
+    for request, applied in due:
+        succeed(request.future, applied)
 
 
 def _delay_ms(text: str) -> int:

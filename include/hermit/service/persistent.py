@@ -42,7 +42,7 @@ class PersistentMap(Generic[K, V]):
         """The value under a key."""
         found = self._overlay.get(key, _ABSENT)
         if found is _ABSENT:
-            return self._base.get(key, default)
+            return self._base.get(key, default) if self._base else default
         return default if found is _REMOVED else found
 
     def __getitem__(self, key: K) -> V:
@@ -52,8 +52,8 @@ class PersistentMap(Generic[K, V]):
         result: V = found
         return result
 
-    def __contains__(self, key: K) -> bool:
-        found = self._overlay.get(key, _ABSENT)
+    def __contains__(self, key: object) -> bool:
+        found: Any = self._overlay.get(key, _ABSENT)  # type: ignore[arg-type]
         return key in self._base if found is _ABSENT else found is not _REMOVED
 
     def __len__(self) -> int:
@@ -74,7 +74,10 @@ class PersistentMap(Generic[K, V]):
 
     def set(self, key: K, value: V) -> PersistentMap[K, V]:
         """The map with this value under the key."""
-        return self._next(self._overlay.insert(key, value), 0 if key in self else 1)
+        overlay = self._overlay
+        found = overlay.get(key, _ABSENT)
+        is_new = found is _REMOVED or (found is _ABSENT and not (self._base and key in self._base))
+        return self._next(overlay.insert(key, value), is_new)
 
     def remove(self, key: K) -> PersistentMap[K, V]:
         """The map without the key, which must be there."""

@@ -31,9 +31,13 @@ class Readers:
     def __init__(self, claims: Mapping[str, Claim]) -> None:
         self.claims = dict(claims)
 
-    def lowest(self, now_ms: int) -> tuple[int, str] | None:
-        """The lowest version that anybody needs, and who."""
-        live = [(claim.version, node) for node, claim in self.claims.items() if claim.expires_ms > now_ms]
+    def lowest(self, now_ms: int, *, but: str | None = None) -> tuple[int, str] | None:
+        """The lowest version that anybody, but for one node, needs, and who."""
+        live = [
+            (claim.version, node)
+            for node, claim in self.claims.items()
+            if claim.expires_ms > now_ms and node != but
+        ]
         return min(live, default=None)
 
     def with_claim(self, node: str, claim: Claim | None, now_ms: int) -> Readers:

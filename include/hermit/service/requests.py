@@ -14,8 +14,9 @@ from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from hermit.service.clock import HybridTimestamp
+from hermit.service.clock import HybridClock, HybridTimestamp, physical_ms
 from hermit.service.commands.base import CatalogCommand
 from hermit.service.update import Origin
 
@@ -78,6 +79,14 @@ class RequestQueue:
         with self._lock:
             self._waiting.extendleft(reversed(list(requests)))
 
+    def discard(self, request: Request) -> bool:
+        """Take a request out of the queue, if it is still there."""
+        with self._lock:
+            if request not in self._waiting:
+                return False
+            self._waiting.remove(request)
+            return True
+
     def take(self, count: int) -> list[Request]:
         """The oldest requests that are still to be executed."""
         with self._lock:
@@ -100,21 +109,37 @@ class RequestQueue:
         return len(self._waiting)
 
 
+class Due(NamedTuple):
+    """When a version is available everywhere: at a time by the node's clock; or, should the machine's clock
+    have been set back since it was applied, when as long has passed by the monotonic one."""
+
+    time: HybridTimestamp
+    since: HybridTimestamp
+    monotonic_ms: int
+
+
 class Completions:
     """Requests whose version is here, by the time at which it is everywhere."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[HybridTimestamp, int, Request, Applied]] = []
+        self._heap: list[tuple[Due, int, Request, Applied]] = []
         self._order = itertools.count()
 
-    def add(self, due: HybridTimestamp, request: Request, applied: Applied) -> None:
+    def add(self, due: Due, request: Request, applied: Applied) -> None:
         """Remember what to tell, and when."""
         heapq.heappush(self._heap, (due, next(self._order), request, applied))
 
-    def take_due(self, now: HybridTimestamp) -> list[tuple[Request, Applied]]:
+    def take_due(self, clock: HybridClock, now_ms: int) -> list[tuple[Request, Applied]]:
         """Those whose time has come, in the order of that time."""
-        found = []
-        while self._heap and self._heap[0][0] <= now:
+        found: list[tuple[Request, Applied]] = []
+        if not self._heap:
+            return found
+        now, physical = clock.now(), clock.physical_ms()
+        while self._heap:
+            due = self._heap[0][0]
+            was_set_back = physical < physical_ms(due.since)
+            if due.time > now and not (was_set_back and due.monotonic_ms <= now_ms):
+                break
             _, _, request, applied = heapq.heappop(self._heap)
             found.append((request, applied))
         return found
@@ -125,6 +150,6 @@ class Completions:
         return found
 
     @property
-    def next_due(self) -> HybridTimestamp | None:
+    def next_due(self) -> Due | None:
         """When the next one is due."""
         return self._heap[0][0] if self._heap else None

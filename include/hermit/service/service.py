@@ -13,13 +13,20 @@ What is guaranteed:
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 
 from hermit.errors import HermitError
 from hermit.service.catalog import Catalog
-from hermit.service.clock import BEGINNING, HybridClock, HybridTimestamp, physical_ms
+from hermit.service.clock import (
+    BEGINNING,
+    HybridClock,
+    HybridTimestamp,
+    after_ms,
+    monotonic_ms,
+    physical_ms,
+)
 from hermit.service.errors import NodeBehind, TimestampCompacted, VersionNotAvailable
 from hermit.service.events import EventSubscription, EventType, Listener, Listeners
 from hermit.service.futures import fail, succeed
@@ -30,10 +37,15 @@ from hermit.service.readers import Pins
 class CatalogService:
     """Access to the objects of the cluster at any version that this node holds."""
 
-    def __init__(self, clock: HybridClock) -> None:
+    def __init__(self, clock: HybridClock, now_ms: Callable[[], int] = monotonic_ms) -> None:
         self.clock = clock
+        self._now_ms = now_ms
         self._history = History(Catalog())
+        # When this node last looked at the log: what comes after is the present. It is answered for up to the
+        # second time, and as long by the clock that nobody sets: nobody can have been told of more by then.
+        self._past_until = BEGINNING
         self._complete_until = BEGINNING
+        self._complete_until_ms = 0
         self._listeners = Listeners()
         self._pins = Pins()
         self._ready: dict[int, list[Future[Catalog]]] = {}
@@ -49,7 +61,7 @@ class CatalogService:
             return history.at_version(version)
         if timestamp is None:
             return history.latest
-        if timestamp > self._complete_until and timestamp > history.latest.time:
+        if timestamp > history.latest.time and not self._answers_for(timestamp):
             raise self._behind(timestamp)
         return history.at_time(timestamp)
 
@@ -77,11 +89,11 @@ class CatalogService:
         """Done as soon as the version can be read here; with that catalog as its result."""
         future: Future[Catalog] = Future()
         with self._ready_lock:
-            if self._failure is not None:
-                future.set_exception(self._failure)
-                return future
             if version > self._history.latest.version:
-                self._ready.setdefault(version, []).append(future)
+                if self._failure is not None:
+                    future.set_exception(self._failure)
+                else:
+                    self._ready.setdefault(version, []).append(future)
                 return future
         self._settle_ready(future, version)
         return future
@@ -98,6 +110,19 @@ class CatalogService:
         return self._listeners.subscribe(listener, types)
 
     # Inside
+
+    def _heard(self, begun: HybridTimestamp, begun_ms: int, delay_ms: int) -> None:
+        """Note that all is applied that was in the log at a moment."""
+        self._past_until = max(self._past_until, begun)
+        self._complete_until = max(self._complete_until, after_ms(begun, delay_ms))
+        # Whole ms were cut off on both sides, here and where the completion is waited for.
+        self._complete_until_ms = begun_ms + delay_ms - 1
+
+    def _answers_for(self, timestamp: HybridTimestamp) -> bool:
+        """Whether every version that somebody was told of, and that was active then, is here."""
+        if timestamp <= self._past_until:
+            return True
+        return timestamp <= self._complete_until and self._now_ms() < self._complete_until_ms
 
     def _take_ready(self) -> list[tuple[Future[Catalog], int]]:
         """The futures whose version has arrived, or was skipped."""

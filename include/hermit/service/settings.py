@@ -43,11 +43,19 @@ class ServiceSettings:
     claim_ms: int = 30_000
     """How long a node's claim to the versions that it needs counts without being renewed."""
 
+    linger_ms: int = 2
+    """How long the next group of commands is waited for after one of several: whoever was told of the last
+    one asks again at once, and a commit for the first few would only keep the others waiting."""
+
+    listener_patience_ms: int = 200
+    """How long the answer to a command waits for listeners on this node to deal with its events; and how
+    long a node that stops waits for them."""
+
     group_max: int = 256
     """How many commands at most become durable together."""
 
-    update_bytes_max: int = 1024 * 1024
-    """How large the entries of one version may be: they must fit one row of either store."""
+    update_bytes_max: int = 32 * 1024 * 1024
+    """How large the entries of one version may be: they are written by one transaction of either store."""
 
     first_commands: tuple[CatalogCommand, ...] = (
         CreateZone(name="default", if_not_exists=True),

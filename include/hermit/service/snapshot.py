@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import itertools
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-from hermit.errors import invariant
 from hermit.service.catalog import Catalog, Home
 from hermit.service.clock import HybridTimestamp
 from hermit.service.descriptors import (
@@ -30,6 +30,7 @@ from hermit.service.descriptors import (
     ZoneDescriptor,
 )
 from hermit.service.errors import LogDamaged, MalformedBytes
+from hermit.service.evolve import evolve
 from hermit.service.marshallable import MarshalledType
 from hermit.service.persistent import PersistentMap
 from hermit.service.wire.io import Input, Output
@@ -37,6 +38,7 @@ from hermit.service.wire.registry import SerializerRegistry
 
 PART_BYTES_MAX = 1024 * 1024
 _USERS_LISTED_MAX = 16
+_REFERENCES_FEW = 8
 
 
 class Record(NamedTuple):
@@ -106,44 +108,59 @@ class SnapshotPart:
 class PackedObjects(Mapping[int, Any]):
     """The objects of a section by identifier, each decoded when it is first asked for."""
 
-    __slots__ = ("_decoded", "_ends", "_places", "_reference_ends", "_registry", "_section")
+    __slots__ = ("_decoded", "_ends", "_reference_ends", "_registry", "_section")
 
     def __init__(self, section: Section, registry: SerializerRegistry) -> None:
-        count = len(section.ids)
         self._section = section
         self._registry = registry
-        self._places = dict(zip(section.ids, range(count), strict=True))
         self._ends = array("Q", itertools.accumulate(section.sizes))
         self._reference_ends: array[int] | None = None
         self._decoded: dict[int, CatalogObjectDescriptor] = {}
-        invariant(len(self._places) == count, "an identifier stands once in a section")
 
     def __getitem__(self, id: int) -> Any:
-        # Two threads may decode one object at once. Both get equal ones, and either may stay.
-        found = self._decoded.get(id)
-        if found is None:
-            inp = Input(self._data(self._places[id]), self._registry)
-            found = self._decoded[id] = inp.object(SchemaObjectDescriptor)
-            inp.finish()
-        return found
+        place = self._find(id)
+        if place is None:
+            raise KeyError(id)
+        return self._object(place)
+
+    def get(self, id: int, default: Any = None) -> Any:
+        """The object, or the default; without the detour over an exception."""
+        place = self._find(id)
+        return default if place is None else self._object(place)
 
     def __contains__(self, id: object) -> bool:
-        return id in self._places
+        return isinstance(id, int) and self._find(id) is not None
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._section.ids)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._section.ids)
 
     def record(self, id: int) -> Record:
         """The object as it was written."""
-        section, place = self._section, self._places[id]
+        section, place = self._section, self._find(id)
+        if place is None:
+            raise KeyError(id)
         if self._reference_ends is None:
             self._reference_ends = array("Q", itertools.accumulate(section.reference_counts))
         end = self._reference_ends[place]
         references = tuple(section.references[end - section.reference_counts[place] : end])
         return Record(id, section.names[place], references, self._data(place))
+
+    def _find(self, id: int) -> int | None:
+        ids = self._section.ids
+        place = bisect_left(ids, id)
+        return place if place < len(ids) and ids[place] == id else None
+
+    def _object(self, place: int) -> CatalogObjectDescriptor:
+        # Two threads may decode one object at once. Both get equal ones, and either may stay.
+        found = self._decoded.get(place)
+        if found is None:
+            inp = Input(self._data(place), self._registry)
+            found = self._decoded[place] = inp.object(SchemaObjectDescriptor)
+            inp.finish()
+        return found
 
     def _data(self, place: int) -> bytes:
         end = self._ends[place]
@@ -274,7 +291,7 @@ def _with_sections(catalog: Catalog, sections: Sequence[Section], registry: Seri
         # A short list is turned into a map when somebody changes it; a long one now, once.
         if isinstance(found, list) and len(found) > _USERS_LISTED_MAX:
             users[id_] = PersistentMap(dict.fromkeys(found))
-    return replace(catalog, schemas=schemas, homes=PersistentMap(homes), users=PersistentMap(users))
+    return evolve(catalog, schemas=schemas, homes=PersistentMap(homes), users=PersistentMap(users))
 
 
 def _merged(sections: Sequence[Section]) -> Section:
@@ -292,7 +309,7 @@ def _merged(sections: Sequence[Section]) -> Section:
         first.schema_id,
         first.type,
         ids,
-        [name for section in sections for name in section.names],
+        list(itertools.chain.from_iterable(section.names for section in sections)),
         counts,
         references,
         sizes,
@@ -302,15 +319,17 @@ def _merged(sections: Sequence[Section]) -> Section:
 
 def _add_users(users: dict[int, Any], section: Section) -> None:
     """Note who refers to whom, as plain lists."""
-    owners: Iterable[int] = section.ids
-    if len(section.references) != len(section.ids) or set(section.reference_counts) != {1}:
-        owners = itertools.chain.from_iterable(
-            itertools.repeat(id_, count)
-            for id_, count in zip(section.ids, section.reference_counts, strict=True)
-        )
-    for owner, reference in zip(owners, section.references, strict=True):
-        found = users.get(reference)
-        if found is None:
-            users[reference] = [owner]
-        else:
-            found.append(owner)
+    references = section.references
+    owners: Sequence[int] = section.ids
+    if len(references) != len(owners) or set(section.reference_counts) != {1}:
+        pairs = zip(section.ids, section.reference_counts, strict=True)
+        owners = [id_ for id_, count in pairs for _ in range(count)]
+    distinct = set(references)
+    if len(distinct) <= _REFERENCES_FEW:
+        # Many tables in few zones: a pass for each zone is quicker than a step for each table.
+        for reference in distinct:
+            found = itertools.compress(owners, map(reference.__eq__, references))
+            users.setdefault(reference, []).extend(found)
+        return
+    for owner, reference in zip(owners, references, strict=True):
+        users.setdefault(reference, []).append(owner)

@@ -57,7 +57,7 @@ PRECISION_MAX: Mapping[ColumnType, int] = {
 }
 LENGTH_MAX = 65536
 
-Literal: TypeAlias = "bool | int | float | str | bytes"
+Literal: TypeAlias = bool | int | float | str | bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class FunctionCall:
     function: str
 
 
-DefaultValue: TypeAlias = "Constant | FunctionCall"
+DefaultValue: TypeAlias = Constant | FunctionCall
 
 FUNCTIONS: Mapping[str, ColumnType] = {
     "gen_random_uuid": ColumnType.UUID,

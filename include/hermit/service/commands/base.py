@@ -9,12 +9,14 @@ the newer catalog. No entries means that there is nothing to do (`if_exists`, `i
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from hermit.errors import violated
 from hermit.service.catalog import Catalog
+from hermit.service.commands.fields import check_fields
 from hermit.service.descriptors import CatalogObjectDescriptor, ObjectType, SchemaDescriptor
 from hermit.service.entries import (
     DropEntry,
@@ -37,6 +39,7 @@ class CatalogCommand(ABC):
     __slots__ = ()
 
     def __post_init__(self) -> None:
+        check_fields(self)
         self.validate()
 
     @abstractmethod
@@ -74,8 +77,8 @@ def check_name(name: str, what: str) -> None:
 
 def check_distinct(names: Sequence[str], what: str) -> None:
     """Refuse a list in which something stands twice."""
-    doubled = sorted({name for name in names if names.count(name) > 1})
-    if doubled:
+    if len(set(names)) < len(names):
+        doubled = sorted(name for name, count in Counter(names).items() if count > 1)
         raise InvalidCommand(f"{what} {', '.join(map(repr, doubled))} given more than once")
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from hermit.service.catalog import Catalog
-from hermit.service.commands.base import SchemaObjectCommand, check_distinct, check_name, find_member, member
+from hermit.service.commands.base import SchemaObjectCommand, check_distinct, check_name, find_member
 from hermit.service.commands.definitions import (
     COLUMNS_MAX,
     ColumnDefinition,
@@ -25,7 +25,7 @@ from hermit.service.errors import (
     ColumnNotFound,
     InvalidCommand,
 )
-from hermit.service.types import WIDENINGS, ColumnType, DefaultValue
+from hermit.service.types import WIDENINGS, ColumnType, Constant, DefaultValue, FunctionCall
 
 UNCHANGED: Final = object()
 """Leave the default of a column as it is: None means that there is to be none."""
@@ -97,6 +97,7 @@ class RenameColumn(SchemaObjectCommand):
 
     column: str
     new_name: str
+    if_table_exists: bool = False
 
     def validate(self) -> None:
         SchemaObjectCommand.validate(self)
@@ -104,7 +105,9 @@ class RenameColumn(SchemaObjectCommand):
         check_name(self.new_name, "column")
 
     def plan(self, catalog: Catalog) -> list[UpdateEntry]:
-        table = member(catalog, self.schema, self.name, TableDescriptor)
+        table = find_member(catalog, self.schema, self.name, TableDescriptor, if_exists=self.if_table_exists)
+        if table is None:
+            return []
         column = _column(catalog, table, self.column)
         if table.column(self.new_name) is not None:
             raise ColumnExists(f"table {catalog.path(table)} has a column {self.new_name!r} already")
@@ -121,13 +124,21 @@ class AlterColumn(SchemaObjectCommand):
     precision: int | None = None
     nullable: bool | None = None
     default: DefaultValue | Any | None = UNCHANGED
+    if_table_exists: bool = False
 
     def validate(self) -> None:
         SchemaObjectCommand.validate(self)
         check_name(self.column, "column")
+        if self.default is not UNCHANGED and not isinstance(self.default, Constant | FunctionCall | None):
+            raise InvalidCommand(
+                f"column {self.column!r}: {self.default!r} is no default",
+                hint="give a Constant, a FunctionCall, or None for no default",
+            )
 
     def plan(self, catalog: Catalog) -> list[UpdateEntry]:
-        table = member(catalog, self.schema, self.name, TableDescriptor)
+        table = find_member(catalog, self.schema, self.name, TableDescriptor, if_exists=self.if_table_exists)
+        if table is None:
+            return []
         column = _column(catalog, table, self.column)
         given: dict[str, Any] = {
             key: value

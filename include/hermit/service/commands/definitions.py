@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hermit.service.commands.base import check_distinct, check_name
+from hermit.service.commands.fields import check_fields, is_text
 from hermit.service.descriptors import TableColumnDescriptor
 from hermit.service.errors import InvalidCommand
 from hermit.service.types import (
@@ -40,6 +41,7 @@ class ColumnDefinition:
     default: DefaultValue | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self)
         check_name(self.name, "column")
         check_column(self)
 
@@ -99,6 +101,10 @@ def _check_precision(column: ColumnDefinition | TableColumnDescriptor) -> None:
 
 
 def _check_default(column: ColumnDefinition | TableColumnDescriptor, default: DefaultValue) -> None:
+    if not isinstance(default, Constant | FunctionCall):
+        raise InvalidCommand(
+            f"column {column.name!r}: {default!r} is no default", hint="give a Constant or a FunctionCall"
+        )
     if isinstance(default, FunctionCall):
         if FUNCTIONS.get(default.function) is not column.type:
             known = ", ".join(f"{name} ({type_.name})" for name, type_ in FUNCTIONS.items())
@@ -125,6 +131,8 @@ def _fits(column: ColumnDefinition | TableColumnDescriptor, default: Constant) -
         return False
     if isinstance(value, float):
         return math.isfinite(value)
+    if not is_text(value):
+        return False
     return column.length is None or not isinstance(value, str | bytes) or len(value) <= column.length
 
 

@@ -80,20 +80,30 @@ class DropSchema(CatalogCommand):
 def _drop_members(catalog: Catalog, schema: SchemaDescriptor) -> list[UpdateEntry]:
     """Drop what is in a schema, users before what they use. What others use from outside is refused."""
     drops: dict[int, DropEntry] = {}
-
-    def drop(descriptor: CatalogObjectDescriptor) -> None:
-        if descriptor.id in drops:
-            return
-        for user in catalog.users_of(descriptor.id):
-            if getattr(user, "schema_id", 0) != schema.id:
-                raise ObjectInUse(
-                    f"{catalog.path(descriptor)} is used by {user.object_type.word} {catalog.path(user)}",
-                    hint="drop that first",
-                    dependents=(catalog.path(user),),
-                )
-            drop(user)
+    # A stack and no recursion: views may read views which read views, as deep as anybody likes.
+    pending: list[CatalogObjectDescriptor] = list(schema.members())
+    while pending:
+        descriptor = pending[-1]
+        users = [user for user in catalog.users_of(descriptor.id) if user.id not in drops]
+        for user in users:
+            _check_is_inside(catalog, schema, descriptor, user)
+        if users:
+            pending += users
+            continue
+        pending.pop()
         drops[descriptor.id] = DropEntry(descriptor.id)
-
-    for member in schema.members():
-        drop(member)
     return list(drops.values())
+
+
+def _check_is_inside(
+    catalog: Catalog,
+    schema: SchemaDescriptor,
+    descriptor: CatalogObjectDescriptor,
+    user: CatalogObjectDescriptor,
+) -> None:
+    if getattr(user, "schema_id", 0) != schema.id:
+        raise ObjectInUse(
+            f"{catalog.path(descriptor)} is used by {user.object_type.word} {catalog.path(user)}",
+            hint="drop that first",
+            dependents=(catalog.path(user),),
+        )

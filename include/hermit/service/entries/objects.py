@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
 from hermit.service.catalog import Catalog
@@ -18,6 +18,7 @@ from hermit.service.descriptors import (
 )
 from hermit.service.entries.base import UpdateEntry, existing
 from hermit.service.events import CatalogEvent, EventType
+from hermit.service.evolve import evolve
 from hermit.service.marshallable import MarshalledType
 
 O = TypeVar("O", bound=CatalogObjectDescriptor)  # noqa: E741
@@ -98,7 +99,7 @@ class RenameEntry(UpdateEntry):
 
     def apply(self, catalog: Catalog, timestamp: HybridTimestamp) -> Catalog:
         found = existing(catalog, self.id, CatalogObjectDescriptor)
-        return catalog.put(replace(found, name=self.name, updated=timestamp))
+        return catalog.put(evolve(found, name=self.name, updated=timestamp))
 
     def event(self, before: Catalog, after: Catalog) -> CatalogEvent:
         found = existing(after, self.id, CatalogObjectDescriptor)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
 from hermit.service.catalog import Catalog
@@ -15,6 +15,7 @@ from hermit.service.descriptors import (
 )
 from hermit.service.entries.base import UpdateEntry, existing
 from hermit.service.events import CatalogEvent, EventType
+from hermit.service.evolve import evolve
 from hermit.service.marshallable import MarshalledType
 
 O = TypeVar("O", bound=CatalogObjectDescriptor)  # noqa: E741
@@ -67,7 +68,7 @@ class SetDefaultZoneEntry(UpdateEntry):
 
     def apply(self, catalog: Catalog, timestamp: HybridTimestamp) -> Catalog:
         existing(catalog, self.zone_id, ZoneDescriptor)
-        return replace(catalog, default_zone_id=self.zone_id)
+        return evolve(catalog, default_zone_id=self.zone_id)
 
     def event(self, before: Catalog, after: Catalog) -> CatalogEvent:
         zone = existing(after, self.zone_id, ZoneDescriptor)
@@ -83,4 +84,4 @@ class ObjectIdGenUpdateEntry(UpdateEntry):
     count: int
 
     def apply(self, catalog: Catalog, timestamp: HybridTimestamp) -> Catalog:
-        return replace(catalog, next_id=catalog.next_id + self.count)
+        return evolve(catalog, next_id=catalog.next_id + self.count)

@@ -10,7 +10,7 @@ Reading trusts nothing: every length is compared with what is left before anythi
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 from zlib import crc32
@@ -39,7 +39,7 @@ T = TypeVar("T")
 class Output:
     """Bytes being written."""
 
-    __slots__ = ("_registry", "_write", "buffer", "protocol")
+    __slots__ = ("_registry", "buffer", "protocol")
 
     def __init__(self, registry: SerializerRegistry, protocol: int = PROTOCOL_VERSION) -> None:
         self.buffer = bytearray()
@@ -59,10 +59,11 @@ class Output:
         self.buffer.append(value)
 
     def varint(self, value: int) -> None:
+        buffer = self.buffer
         while value > 0x7F:
-            self.buffer.append(value & 0x7F | 0x80)
+            buffer.append(value & 0x7F | 0x80)
             value >>= 7
-        self.buffer.append(value)
+        buffer.append(value)
 
     def signed(self, value: int) -> None:
         self.varint(value << 1 if value >= 0 else ~value << 1 | 1)
@@ -75,27 +76,30 @@ class Output:
         self.blob(value.encode())
 
     def blob(self, value: bytes) -> None:
-        self.varint(len(value))
+        size = len(value)
+        if size < 0x80:
+            self.buffer.append(size)
+        else:
+            self.varint(size)
         self.buffer += value
 
     def raw(self, value: bytes) -> None:
         """Bytes that are complete in themselves."""
         self.buffer += value
 
-    def list(self, values: Iterable[T], write: Callable[[T], None]) -> None:
+    def list(self, values: Collection[T], write: Callable[[T], None]) -> None:
         """Each value, after their number."""
-        found = [*values]
-        self.varint(len(found))
-        for value in found:
+        self.varint(len(values))
+        for value in values:
             write(value)
 
     def object(self, value: MarshallableEntry) -> None:
         """A header, and what the newest serializer writes."""
-        entry = self._registry.writer(value.marshalled_type, self.protocol)
-        self.buffer += entry.header if self.protocol > FIRST_PROTOCOL_VERSION else entry.header[:2]
-        entry.serializer.write(value, self)
+        serializer, header = self._registry.writer(value.marshalled_type, self.protocol)
+        self.buffer += header
+        serializer.write(value, self)
 
-    def objects(self, values: Iterable[MarshallableEntry]) -> None:
+    def objects(self, values: Collection[MarshallableEntry]) -> None:
         """Objects, after their number."""
         self.list(values, self.object)
 
@@ -156,10 +160,14 @@ class Input:
         return bool(found)
 
     def varint(self) -> int:
-        found = self.byte()
-        if found < 0x80:
+        position = self.position
+        if position < self.end and (found := self.data[position]) < 0x80:
+            self.position = position + 1
             return found
-        value, shift = found & 0x7F, 7
+        return self._long_varint()
+
+    def _long_varint(self) -> int:
+        value, shift = self.byte() & 0x7F, 7
         for _ in range(_VARINT_BYTES_MAX - 1):
             found = self.byte()
             value |= (found & 0x7F) << shift
@@ -197,9 +205,16 @@ class Input:
 
     def object(self, expected: type[T]) -> T:
         """An object of one type, by the serializer that its header names."""
-        type_id = self.short()
-        version = self.varint() if self.protocol > FIRST_PROTOCOL_VERSION else 1
-        found = self._registry.find(type_id, version).serializer.read(self)
+        # Nearly every header has three bytes, and those name the serializer at once.
+        start = self.position
+        serializer = self._registry.by_header.get(self.data[start : start + 3])
+        if serializer is None or self.protocol == FIRST_PROTOCOL_VERSION or start + 3 > self.end:
+            type_id = self.short()
+            version = self.varint() if self.protocol > FIRST_PROTOCOL_VERSION else 1
+            serializer = self._registry.find(type_id, version).serializer
+        else:
+            self.position = start + 3
+        found = serializer.read(self)
         if not isinstance(found, expected):
             raise MalformedBytes(
                 f"a {type(found).__name__} stands where a {expected.__name__} must", position=self.position

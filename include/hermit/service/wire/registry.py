@@ -76,6 +76,8 @@ class SerializerRegistry:
     def __init__(self) -> None:
         self._types: dict[int, list[Registered]] = {}
         self._writers: dict[tuple[int, int], _Entry] = {}
+        self.by_header: dict[bytes, CatalogObjectSerializer[Any]] = {}
+        """Every serializer by the bytes that an object of it begins with."""
 
     def register(self, serializer: CatalogObjectSerializer[Any], version: int, since: str) -> None:
         """Add the next version of a type."""
@@ -94,14 +96,18 @@ class SerializerRegistry:
         if versions and _release(since) < _release(versions[-1].since):
             raise SerializerMistake(f"{where}, is since {since}, before the version that it follows")
         versions.append(Registered(serializer, type_, version, since))
+        self.by_header[header(type_, version)] = serializer
         self._writers.clear()
 
     def writer(self, type_: MarshalledType, protocol: int) -> _Entry:
         """The serializer that writes a type: the newest, unless the protocol knows only the first."""
         found = self._writers.get((type_, protocol))
         if found is None:
-            newest = self.versions(type_)[0 if protocol == FIRST_PROTOCOL_VERSION else -1]
-            found = _Entry(newest.serializer, header(type_, newest.version))
+            if protocol == FIRST_PROTOCOL_VERSION:
+                found = _Entry(self.versions(type_)[0].serializer, header(type_, 1)[:2])
+            else:
+                newest = self.versions(type_)[-1]
+                found = _Entry(newest.serializer, header(type_, newest.version))
             self._writers[type_, protocol] = found
         return found
 
@@ -128,7 +134,7 @@ class SerializerRegistry:
     def pinned(self, versions: Mapping[str, int]) -> SerializerRegistry:
         """The same serializers, writing types in these versions, by name, and others in their first."""
         found = SerializerRegistry()
-        found._types = self._types
+        found._types, found.by_header = self._types, self.by_header
         for type_ in self._types.values():
             name = type_[0].type.name
             registered = self.find(type_[0].type, versions.get(name, 1))

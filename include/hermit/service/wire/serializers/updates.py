@@ -116,6 +116,8 @@ class _Sections:
         counts = self._counts(inp)
         references = self._array(inp, "Q", inp.varint())
         sizes, data = self._array(inp, "I", count), inp.blob()
+        if list(ids) != sorted(set(ids)):
+            raise MalformedBytes(f"the identifiers in a section of schema {schema_id} are not in order")
         if not len(names) == len(counts) == count or sum(counts) != len(references):
             raise MalformedBytes(f"a section of schema {schema_id} does not hold {count} of everything")
         if sum(sizes) != len(data):

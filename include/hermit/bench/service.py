@@ -1,0 +1,269 @@
+"""The bars of the versioned catalog service.
+
+The first ones are of memory alone. Recovery and group commit run on both stores, the stash on a PostgreSQL
+of its own that syncs as it would in earnest. Rounds take turns, and the best of each side counts: the
+machine is shared.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from hermit.bench import Bar
+from hermit.durable import init_persist_catalog_state, init_stash_catalog_state
+from hermit.durable.abc import UnopenedCatalogState
+from hermit.embedded.postgres import EmbeddedPostgres
+from hermit.service.catalog import Catalog
+from hermit.service.clock import HybridClock, HybridTimestamp, hybrid
+from hermit.service.commands import ColumnDefinition, CreateTable
+from hermit.service.descriptors import SchemaDescriptor, ZoneDescriptor
+from hermit.service.entries import UpdateEntry
+from hermit.service.follower import Follower
+from hermit.service.history import History
+from hermit.service.homes import OneStore
+from hermit.service.log import Appendable, UpdateLog
+from hermit.service.manager import CatalogManager
+from hermit.service.service import CatalogService
+from hermit.service.settings import ServiceSettings
+from hermit.service.snapshot import take
+from hermit.service.types import ColumnType
+from hermit.service.update import VersionedUpdate
+from hermit.service.wire.marshaller import UpdateLogMarshaller
+
+_VERSIONS = 10_000
+_VERSIONS_FEW = 1_000
+_VERSIONS_KEPT = 100
+_CLIENTS = 64
+_CALLS = 2_000
+_TARGETS = 500
+_LIMIT_US = 5.0
+
+Unopened = Callable[[], UnopenedCatalogState]
+
+
+def run(quick: bool, workdir: Path) -> list[Bar]:
+    """Every speed bar of the service."""
+    bars = [*_lookups(5 if quick else 15), *_applying(10 if quick else 30)]
+    server = EmbeddedPostgres(workdir / "postgres")
+    server.start()
+    try:
+        organization_ids = iter(uuid.uuid4, None)
+        for store, unopened in (
+            ("stash", lambda: init_stash_catalog_state(server.url(), next(organization_ids))),
+            ("persist", lambda: init_persist_catalog_state(workdir / str(next(organization_ids)))),
+        ):
+            bars.append(_recovery(store, unopened(), 5 if quick else 15))
+            bars.append(_group_commit(store, unopened(), 2 if quick else 5))
+    finally:
+        server.release()
+    return bars
+
+
+# Memory
+
+
+def _lookups(rounds: int) -> list[Bar]:
+    """By version and by time: few µs, and the same whatever the number of versions."""
+    services = {count: _service(count) for count in (_VERSIONS_FEW, _VERSIONS)}
+    bars = []
+    for by in ("version", "timestamp"):
+        times: dict[int, list[float]] = {count: [] for count in services}
+        for _ in range(rounds):
+            for count, service in services.items():
+                times[count].append(_median_us(_lookup_calls(service, by, count)))
+        few, many = (min(times[count]) for count in (_VERSIONS_FEW, _VERSIONS))
+        what = f"catalog_at({by}) with {_VERSIONS:,} versions"
+        bars.append(Bar(f"{what}: µs at the median", many, _LIMIT_US))
+        bars.append(Bar(f"{what}, to {_VERSIONS_FEW:,}", many / few, 1.5))
+    return bars
+
+
+def _service(versions: int) -> CatalogService:
+    """A service that holds so many versions, one ms apart."""
+    service = CatalogService(HybridClock())
+    history = History(Catalog())
+    for version in range(1, versions):
+        history.append(history.latest.at(version, hybrid(version)))
+    service._history = history
+    service._complete_until = hybrid(versions)
+    return service
+
+
+def _lookup_calls(service: CatalogService, by: str, count: int) -> list[Callable[[], object]]:
+    # The same number of different versions in either case: what differs is how many they are found among.
+    numbers = [number * 7919 % _TARGETS * count // _TARGETS for number in range(_CALLS)]
+    if by == "version":
+        return [partial(service.catalog_at, number) for number in numbers]
+    return [partial(service.catalog_at, timestamp=hybrid(number)) for number in numbers]
+
+
+def _applying(rounds: int) -> list[Bar]:
+    """Applying an entry copies no catalog: 100 times the objects, about the same time."""
+    small, large = _filled(1_000), _filled(100_000)
+    bars = []
+    for what, update_of in (("create a table", _create), ("rename a table", _rename)):
+        times: dict[int, list[float]] = {}
+        for _ in range(rounds):
+            for catalog in (small, large):
+                calls = [partial(update_of(catalog, number).apply, catalog) for number in range(100)]
+                times.setdefault(len(catalog), []).append(_median_us(calls))
+        few, many = (min(times[len(catalog)]) for catalog in (small, large))
+        bars.append(Bar(f"applying '{what}' to 100,000 objects, to 1,000", many / few, 1.5))
+    return bars
+
+
+def _median_us(calls: Sequence[Callable[[], object]]) -> float:
+    """The median of the calls, timed one by one."""
+    times = []
+    clock = time.perf_counter_ns
+    for call in calls:
+        begun = clock()
+        call()
+        times.append(clock() - begun)
+    return statistics.median(times) / 1000
+
+
+def _command(number: int) -> CreateTable:
+    return CreateTable(
+        schema="public",
+        name=f"table_{number:06}",
+        columns=(
+            ColumnDefinition(name="id", type=ColumnType.INT64, nullable=False),
+            ColumnDefinition(name="name", type=ColumnType.STRING, length=100),
+            ColumnDefinition(name="amount", type=ColumnType.DECIMAL, precision=12, scale=2),
+            ColumnDefinition(name="at", type=ColumnType.TIMESTAMP, precision=6),
+        ),
+        primary_key=("id",),
+    )
+
+
+def _create(catalog: Catalog, number: int) -> VersionedUpdate:
+    return _update(catalog, _command(500_000 + number).plan(catalog))
+
+
+def _rename(catalog: Catalog, number: int) -> VersionedUpdate:
+    from hermit.service.entries import RenameEntry
+
+    table = catalog.table("public", f"table_{number:06}")
+    return _update(catalog, [RenameEntry(table.id if table else 0, f"renamed_{number}")])
+
+
+def _update(catalog: Catalog, entries: Sequence[UpdateEntry]) -> VersionedUpdate:
+    version = catalog.version + 1
+    return VersionedUpdate(version, hybrid(version), tuple(entries))
+
+
+def _first() -> Catalog:
+    """A zone and a schema."""
+    return (
+        Catalog(next_id=3, default_zone_id=1)
+        .put(ZoneDescriptor(id=1, name="default"))
+        .put(SchemaDescriptor(id=2, name="public"))
+        .at(1, hybrid(1))
+    )
+
+
+def _history(versions: int) -> Iterator[tuple[VersionedUpdate, Catalog]]:
+    """Versions that each create a table."""
+    catalog = _first()
+    while catalog.version < versions:
+        update = _update(catalog, _command(catalog.version).plan(catalog))
+        catalog = update.apply(catalog)
+        yield update, catalog
+
+
+def _filled(objects: int) -> Catalog:
+    catalog = _first()
+    for number in range(objects - 2):
+        for entry in _command(number).plan(catalog):
+            catalog = entry.apply(catalog, HybridTimestamp(1))
+    return catalog
+
+
+# Stores
+
+
+def _recovery(store: str, unopened: UnopenedCatalogState, rounds: int) -> Bar:
+    """All retained versions, ready to be read, against reading the rows that they are in."""
+    marshaller = UpdateLogMarshaller()
+    with unopened.open(preload=False) as state:
+        _write_compacted(UpdateLog(state, marshaller), marshaller)
+    reading, recovering = [], []
+    for _ in range(rounds):
+        with _opened(unopened, marshaller) as log:
+            begun = time.perf_counter()
+            log.read()
+            reading.append(time.perf_counter() - begun)
+        with _opened(unopened, marshaller) as log:
+            follower = Follower(HybridClock())
+            begun = time.perf_counter()
+            follower.adopt(log.read())
+            found = follower.catalog_latest().table("public", f"table_{_VERSIONS // 2:06}")
+            recovering.append(time.perf_counter() - begun)
+        if found is None or follower.catalog_latest().version != _VERSIONS:
+            raise AssertionError("recovery gave another catalog")
+    name = f"recovering {_VERSIONS:,} compacted versions from {store}, to reading their bytes"
+    return Bar(name, min(recovering) / min(reading), 1.5)
+
+
+@contextmanager
+def _opened(unopened: UnopenedCatalogState, marshaller: UpdateLogMarshaller) -> Iterator[UpdateLog]:
+    with unopened.open_read_only(preload=False) as state:
+        yield UpdateLog(state, marshaller)
+
+
+def _write_compacted(log: UpdateLog, marshaller: UpdateLogMarshaller) -> None:
+    """A log of 10,000 versions, compacted to the last hundred."""
+    first = _VERSIONS - _VERSIONS_KEPT
+    snapshot = None
+    pending = [Appendable(VersionedUpdate(1, hybrid(1), ()), b"")]
+    for update, catalog in _history(_VERSIONS):
+        pending.append(Appendable(update, marshaller.marshal(update)))
+        if len(pending) == 1_000:
+            log.append(pending)
+            pending = []
+        if catalog.version == first:
+            snapshot = catalog
+    log.append(pending)
+    if snapshot is not None:
+        head, parts = take(snapshot, marshaller.registry)
+        log.save_snapshot(first, marshaller.marshal(head), [marshaller.marshal(part) for part in parts])
+
+
+def _group_commit(store: str, unopened: UnopenedCatalogState, rounds: int) -> Bar:
+    """Commands per second of 64 clients at once, against one after the other."""
+    settings = ServiceSettings(delay_duration_ms=0, poll_interval_ms=5)
+    numbers = iter(range(10**9))
+    single, grouped = [], []
+    with CatalogManager(OneStore(unopened), settings=settings) as node:
+        node.catalog_ready(1).result(60)
+
+        def execute(count: int) -> None:
+            for _ in range(count):
+                node.execute(_command(next(numbers))).result(60)
+
+        with ThreadPoolExecutor(_CLIENTS) as clients:
+            for _ in range(rounds):
+                single.append(_per_second(50, lambda: execute(50)))
+                count = 20
+                grouped.append(
+                    _per_second(
+                        _CLIENTS * count,
+                        lambda: list(clients.map(execute, [count] * _CLIENTS)),  # noqa: B023
+                    )
+                )
+    name = f"commands a second of {_CLIENTS} clients on {store}, to one after the other"
+    return Bar(name, max(grouped) / max(single), 10, at_most=False)
+
+
+def _per_second(count: int, work: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    work()
+    return count / (time.perf_counter() - begun)
