@@ -265,8 +265,10 @@ class ShardStore:
         return self.position
 
     def confirm(self) -> None:
-        self._state = self._shard.state()
-        self._compare(self._state)
+        # Taken over only when compared: what is taken over is not compared again until it changes.
+        state = self._shard.state()
+        self._compare(state)
+        self._state = state
 
     def read(self, collections: Sequence[str]) -> tuple[Position, Mapping[str, Rows]]:
         position, upper = self.check(), upper_of(self._state)

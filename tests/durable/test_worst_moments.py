@@ -1,4 +1,4 @@
-"""Others who commit between a commit and the merge of small files that it brings about are noticed."""
+"""Others who commit at the worst moment, as between a commit and the merge of files after it, are noticed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from hermit.durable import init_persist_catalog_state
-from hermit.errors import Fenced
+from hermit.durable.fence import Fence
+from hermit.durable.shard import Shard
+from hermit.errors import Fenced, Unavailable
 from hermit.persist import compaction
 from hermit.persist.compaction import Merge
 
@@ -72,3 +74,25 @@ def test_an_opener_fences_also_then(
             one.get_settings()
         with opened[0] as two:
             assert {each.key.name: each.value.value for each in two.get_settings()}["own"] == str(number)
+
+
+@pytest.mark.parametrize("opened", [False, True])
+def test_a_look_at_the_fence_that_failed_is_not_taken_for_one_that_succeeded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened: bool
+) -> None:
+    with init_persist_catalog_state(tmp_path / "shard").open() as one:
+        if opened:
+            init_persist_catalog_state(tmp_path / "shard").open().close()
+
+        def broken(self: Shard, upper: int) -> Fence | None:
+            raise Unavailable("not now")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Shard, "fence", broken)
+            with pytest.raises(Unavailable):
+                one.confirm_leadership()
+        if opened:
+            with pytest.raises(Fenced):
+                one.set_setting("own", "late")
+        else:
+            one.set_setting("own", "in time")
