@@ -26,6 +26,14 @@ def test_a_listener_hears_of_what_it_asked_for_and_of_nothing_else(stash_cluster
     assert heard[0].object == node.catalog_at(2).table("public", "orders")
 
 
+def test_a_listener_may_ask_for_one_type_only(stash_cluster: Cluster) -> None:
+    node = stash_cluster.node()
+    heard: list[CatalogEvent] = []
+    node.subscribe(heard.append, EventType.SEQUENCE_CREATED)
+    stash_cluster.result(node.execute([ORDERS, CreateSequence(**PUBLIC, name="s")]))
+    assert [event.type for event in heard] == [EventType.SEQUENCE_CREATED]
+
+
 @pytest.mark.row("I-18")
 def test_every_listener_on_every_node_can_read_the_version_of_its_event(stash_cluster: Cluster) -> None:
     nodes = [stash_cluster.node(), stash_cluster.node()]

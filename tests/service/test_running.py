@@ -134,6 +134,27 @@ def test_a_listener_that_takes_for_ever_holds_up_nobody_else(
     _until(lambda: heard == [2, 3])
 
 
+@pytest.mark.row("I-18")
+def test_what_a_listener_is_still_to_hear_of_is_not_compacted(
+    running: Callable[..., CatalogManager], stash_home: Callable[[], Home]
+) -> None:
+    node = running(stash_home())
+    release, seen = threading.Event(), []
+
+    def slow(event: CatalogEvent) -> None:
+        release.wait(WAIT_S)
+        seen.append(node.catalog_at(event.version).version)
+
+    node.subscribe(slow)
+    for version in range(2, 6):
+        assert node.execute(CreateSchema(name=f"s{version}")).result(WAIT_S).version == version
+    assert node.compact().earliest == 2
+    release.set()
+    _until(lambda: seen == [2, 3, 4, 5])
+    assert node.compact().earliest == 5
+    _until(lambda: node.earliest_version == 5)
+
+
 def test_answers_come_after_the_events_of_a_listener_that_is_quick(
     running: Callable[..., CatalogManager], stash_home: Callable[[], Home]
 ) -> None:

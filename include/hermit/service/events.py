@@ -18,6 +18,7 @@ from functools import partial
 from hermit.service.clock import HybridTimestamp
 from hermit.service.descriptors import CatalogObjectDescriptor, ObjectType
 from hermit.service.notifier import Notifier
+from hermit.service.readers import Pins
 
 _logger = logging.getLogger(__name__)
 _THREAD = "hermit catalog events"
@@ -106,6 +107,8 @@ class EventSubscription:
     def submit(self, event: CatalogEvent) -> None:
         """Tell the listener, after all that came before. Called by one thread only."""
         self._submitted += 1
+        # Whenever the listener comes to it, it may read that version.
+        self._listeners.pins.add(event.version)
         self.notifier.submit(partial(self._tell, event))
 
     def _tell(self, event: CatalogEvent) -> None:
@@ -116,6 +119,7 @@ class EventSubscription:
             self._listeners.failed()
             _logger.exception("a listener failed on %s of version %d", event.type, event.version)
         finally:
+            self._listeners.pins.remove(event.version)
             self._told += 1
             if self.is_idle:
                 self._listeners.on_idle()
@@ -124,7 +128,8 @@ class EventSubscription:
 class Listeners:
     """Who listens on one node."""
 
-    def __init__(self) -> None:
+    def __init__(self, pins: Pins) -> None:
+        self.pins = pins
         self._subscriptions: tuple[EventSubscription, ...] = ()
         self._lock = threading.Lock()
         self._is_running = False
@@ -156,9 +161,12 @@ class Listeners:
         for subscription in subscriptions:
             subscription.notifier.stop(max(end_s - time.monotonic(), 0))
 
-    def subscribe(self, listener: Listener, types: Collection[EventType] | None = None) -> EventSubscription:
-        """Tell the listener of these types of events, or of all."""
-        subscription = EventSubscription(self, listener, None if types is None else frozenset(types))
+    def subscribe(
+        self, listener: Listener, types: EventType | Collection[EventType] | None = None
+    ) -> EventSubscription:
+        """Tell the listener of events of these types, or of one, or of all."""
+        wanted = (types,) if isinstance(types, EventType) else types
+        subscription = EventSubscription(self, listener, None if wanted is None else frozenset(wanted))
         with self._lock:
             if self._is_running:
                 subscription.notifier.start(_THREAD)

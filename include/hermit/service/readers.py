@@ -67,15 +67,23 @@ class Pins:
     @contextmanager
     def hold(self, version: int) -> Iterator[None]:
         """Keep a version readable here for as long as the block runs."""
-        with self._lock:
-            self._counts[version] += 1
+        self.add(version)
         try:
             yield
         finally:
-            with self._lock:
-                self._counts[version] -= 1
-                if not self._counts[version]:
-                    del self._counts[version]
+            self.remove(version)
+
+    def add(self, version: int) -> None:
+        """Keep a version readable here until it is removed as often."""
+        with self._lock:
+            self._counts[version] += 1
+
+    def remove(self, version: int) -> None:
+        """Let go of a version."""
+        with self._lock:
+            self._counts[version] -= 1
+            if not self._counts[version]:
+                del self._counts[version]
 
     def lowest(self) -> int | None:
         """The lowest version that is pinned."""

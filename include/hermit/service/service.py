@@ -46,8 +46,8 @@ class CatalogService:
         self._past_until = BEGINNING
         self._complete_until = BEGINNING
         self._complete_until_ms = 0
-        self._listeners = Listeners()
         self._pins = Pins()
+        self._listeners = Listeners(self._pins)
         self._ready: dict[int, list[Future[Catalog]]] = {}
         self._ready_lock = threading.Lock()
         self._failure: HermitError | None = None
@@ -105,8 +105,10 @@ class CatalogService:
         with self._pins.hold(wanted):
             yield self._history.at_version(wanted)
 
-    def subscribe(self, listener: Listener, types: Collection[EventType] | None = None) -> EventSubscription:
-        """Tell the listener of these types of events, or of all, from the next version on."""
+    def subscribe(
+        self, listener: Listener, types: EventType | Collection[EventType] | None = None
+    ) -> EventSubscription:
+        """Tell the listener of events of these types, or of one, or of all, from the next version on."""
         return self._listeners.subscribe(listener, types)
 
     # Inside
