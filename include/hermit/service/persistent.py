@@ -8,7 +8,7 @@ whatever the size of either layer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Generic, TypeVar, overload
 
 from rpds import HashTrieMap
@@ -26,13 +26,13 @@ _EMPTY_BASE: Final[Mapping[Any, Any]] = {}
 class PersistentMap(Generic[K, V]):
     """An immutable map with cheap successors."""
 
-    __slots__ = ("_base", "_length", "_overlay")
+    __slots__ = ("_base", "_growth", "_overlay")
 
     def __init__(self, base: Mapping[K, V] = _EMPTY_BASE) -> None:
         """Take over a mapping; the caller must not change it any more."""
         self._base = base
         self._overlay: HashTrieMap[K, Any] = _EMPTY_OVERLAY
-        self._length = len(base)
+        self._growth = 0
 
     @overload
     def get(self, key: K) -> V | None: ...
@@ -57,7 +57,7 @@ class PersistentMap(Generic[K, V]):
         return key in self._base if found is _ABSENT else found is not _REMOVED
 
     def __len__(self) -> int:
-        return self._length
+        return len(self._base) + self._growth
 
     def __iter__(self) -> Iterator[K]:
         overlay = self._overlay
@@ -100,5 +100,38 @@ class PersistentMap(Generic[K, V]):
         successor: PersistentMap[K, V] = object.__new__(PersistentMap)
         successor._base = self._base
         successor._overlay = overlay
-        successor._length = self._length + growth
+        successor._growth = self._growth + growth
         return successor
+
+
+class LazyMap(Mapping[K, V]):
+    """A mapping that is worked out when somebody first asks for something in it."""
+
+    __slots__ = ("_found", "_make")
+
+    def __init__(self, make: Callable[[], Mapping[K, V]]) -> None:
+        self._make = make
+        self._found: Mapping[K, V] | None = None
+
+    def _made(self) -> Mapping[K, V]:
+        # Two threads may work it out at once. Both get the same, and either may stay.
+        found = self._found
+        if found is None:
+            found = self._found = self._make()
+        return found
+
+    def __getitem__(self, key: K) -> V:
+        return self._made()[key]
+
+    def get(self, key: K, default: Any = None) -> Any:
+        """The value under a key; without the detour over an exception."""
+        return self._made().get(key, default)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._made()
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._made())
+
+    def __len__(self) -> int:
+        return len(self._made())

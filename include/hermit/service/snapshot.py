@@ -16,9 +16,10 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
-from hermit.service.catalog import Catalog, Home
+from hermit.service.catalog import Catalog, Home, Homes, UsersOf
 from hermit.service.clock import HybridTimestamp
 from hermit.service.descriptors import (
     MEMBERS,
@@ -32,7 +33,7 @@ from hermit.service.descriptors import (
 from hermit.service.errors import LogDamaged, MalformedBytes
 from hermit.service.evolve import evolve
 from hermit.service.marshallable import MarshalledType
-from hermit.service.persistent import PersistentMap
+from hermit.service.persistent import LazyMap, PersistentMap
 from hermit.service.wire.io import Input, Output
 from hermit.service.wire.registry import SerializerRegistry
 
@@ -113,7 +114,7 @@ class PackedObjects(Mapping[int, Any]):
     def __init__(self, section: Section, registry: SerializerRegistry) -> None:
         self._section = section
         self._registry = registry
-        self._ends = array("Q", itertools.accumulate(section.sizes))
+        self._ends: array[int] | None = None
         self._reference_ends: array[int] | None = None
         self._decoded: dict[int, CatalogObjectDescriptor] = {}
 
@@ -163,6 +164,8 @@ class PackedObjects(Mapping[int, Any]):
         return found
 
     def _data(self, place: int) -> bytes:
+        if self._ends is None:
+            self._ends = array("Q", itertools.accumulate(self._section.sizes))
         end = self._ends[place]
         return self._section.data[end - self._section.sizes[place] : end]
 
@@ -269,29 +272,48 @@ def _put_tree(catalog: Catalog, descriptor: CatalogObjectDescriptor) -> Catalog:
 
 
 def _with_sections(catalog: Catalog, sections: Sequence[Section], registry: SerializerRegistry) -> Catalog:
+    """What is looked up by name is found at once; what only changes need is worked out for the first one."""
     if not sections:
         return catalog
-    homes = {id_: catalog.homes[id_] for id_ in catalog.homes}
-    users: dict[int, Any] = {id_: list(found) for id_, found in catalog.users.items()}
     grouped = itertools.groupby(sections, key=lambda section: (section.schema_id, section.type))
+    merged = [_merged(list(group)) for _, group in grouped]
     schemas = catalog.schemas
-    for (schema_id, type_), group in grouped:
-        section = _merged(list(group))
-        schema = schemas.get(schema_id)
-        if schema is None or len(getattr(schema, MEMBERS[type_])):
-            raise MalformedBytes(f"a section of schema {schema_id} stands in the wrong place")
-        packed = PackedObjects(section, registry)
-        names = dict(zip(section.names, section.ids, strict=True))
-        schemas = schemas.put(
-            schema.with_members(type_, Objects(PersistentMap(packed), PersistentMap(names)))
-        )
-        homes.update(dict.fromkeys(section.ids, Home(type_, schema_id)))
-        _add_users(users, section)
-    for id_, found in users.items():
+    for section in merged:
+        schema = schemas.get(section.schema_id)
+        if schema is None or len(getattr(schema, MEMBERS[section.type])):
+            raise MalformedBytes(f"a section of schema {section.schema_id} stands in the wrong place")
+        objects = Objects(PersistentMap(PackedObjects(section, registry)), PersistentMap(_names(section)))
+        schemas = schemas.put(schema.with_members(section.type, objects))
+    return evolve(
+        catalog,
+        schemas=schemas,
+        homes=PersistentMap(LazyMap(partial(_homes, catalog.homes, merged))),
+        users=PersistentMap(LazyMap(partial(_users, catalog.users, merged))),
+    )
+
+
+def _names(section: Section) -> Mapping[str, int]:
+    return LazyMap(lambda: dict(zip(section.names, section.ids, strict=True)))
+
+
+def _homes(homes: Homes, sections: Sequence[Section]) -> dict[int, Home]:
+    """Where each object is."""
+    found = {id_: homes[id_] for id_ in homes}
+    for section in sections:
+        found.update(dict.fromkeys(section.ids, Home(section.type, section.schema_id)))
+    return found
+
+
+def _users(users: UsersOf, sections: Sequence[Section]) -> dict[int, Any]:
+    """Who refers to each object."""
+    found: dict[int, Any] = {id_: list(each) for id_, each in users.items()}
+    for section in sections:
+        _add_users(found, section)
+    for id_, each in found.items():
         # A short list is turned into a map when somebody changes it; a long one now, once.
-        if isinstance(found, list) and len(found) > _USERS_LISTED_MAX:
-            users[id_] = PersistentMap(dict.fromkeys(found))
-    return evolve(catalog, schemas=schemas, homes=PersistentMap(homes), users=PersistentMap(users))
+        if len(each) > _USERS_LISTED_MAX:
+            found[id_] = PersistentMap(dict.fromkeys(each))
+    return found
 
 
 def _merged(sections: Sequence[Section]) -> Section:
