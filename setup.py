@@ -1,4 +1,7 @@
-"""The package build runs the guard over the frozen formats first. Everything else is in pyproject.toml.
+"""The package build runs the guard over the frozen formats first, and packs the Spark jobs with the provider.
+
+Everything else is in pyproject.toml. The jobs are scripts that Spark is handed by path: in a checkout they
+lie in `spark_jobs/`, in a wheel in `hermit_airflow/spark_jobs/`.
 
 An editable installation skips it: whoever edits a proto needs a working `hermit formats freeze`.
 """
@@ -6,7 +9,7 @@ An editable installation skips it: whoever edits a proto needs a working `hermit
 import sys
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import find_packages, setup
 from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent
@@ -30,4 +33,10 @@ class GuardedBuild(build_py):
         super().run()
 
 
-setup(cmdclass={"build_py": GuardedBuild})
+PACKAGES = [
+    *find_packages(ROOT / "include"),
+    *find_packages(ROOT / "plugins"),
+    "hermit_airflow.spark_jobs",
+]
+
+setup(packages=PACKAGES, cmdclass={"build_py": GuardedBuild})

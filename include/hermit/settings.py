@@ -2,7 +2,7 @@
 
 | variable | meaning | default |
 |---|---|---|
-| `HERMIT_HOME` | all local state | `.hermit` in the checkout |
+| `HERMIT_HOME` | all local state | `.hermit` in the checkout, or in the user's home |
 | `HERMIT_STASH_URL` | libpq URI or connection string of the stash | the embedded PostgreSQL |
 | `HERMIT_PERSIST_LOCATION` | directory or object-store URI under which shards live | `HERMIT_HOME/shards` |
 | `HERMIT_ORGANIZATION_ID` | the catalog | made once, kept in `HERMIT_HOME/organization_id` |
@@ -60,7 +60,7 @@ def load(organization_id: str | None = None, environ: Mapping[str, str] | None =
     """Read the settings. Malformed input is an error; nothing is started."""
     env = os.environ if environ is None else environ
     root = Path(env.get("HERMIT_ROOT") or Path(__file__).resolve().parents[2])
-    home = Path(env.get("HERMIT_HOME") or root / ".hermit").absolute()
+    home = Path(env.get("HERMIT_HOME") or _default_home(root)).absolute()
     given = organization_id or env.get("HERMIT_ORGANIZATION_ID")
     stash_url = env.get("HERMIT_STASH_URL")
     if stash_url is not None and not stash_url.strip():
@@ -73,6 +73,11 @@ def load(organization_id: str | None = None, environ: Mapping[str, str] | None =
         shards=env.get("HERMIT_PERSIST_LOCATION") or str(home / "shards"),
         spark_master=env.get("HERMIT_SPARK_MASTER") or "local[*]",
     )
+
+
+def _default_home(root: Path) -> Path:
+    """Beside the launcher in a checkout; an installed package has no place of its own to write to."""
+    return (root if (root / "hermit").is_file() else Path.home()) / ".hermit"
 
 
 @contextlib.contextmanager

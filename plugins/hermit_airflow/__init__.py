@@ -14,6 +14,15 @@ def get_provider_info() -> dict[str, Any]:
     from hermit import __version__
 
     hooks = "hermit_airflow.hooks"
+
+    def modules(room: str, *names: str) -> list[dict[str, Any]]:
+        return [
+            {
+                "integration-name": "Hermit",
+                "python-modules": [f"hermit_airflow.{room}.{name}" for name in names],
+            }
+        ]
+
     return {
         "package-name": "hermit-catalog",
         "name": "Hermit",
@@ -23,4 +32,9 @@ def get_provider_info() -> dict[str, Any]:
             {"connection-type": "hermit_stash", "hook-class-name": f"{hooks}.stash.HermitStashHook"},
             {"connection-type": "hermit_persist", "hook-class-name": f"{hooks}.persist.HermitPersistHook"},
         ],
+        "integrations": [{"integration-name": "Hermit", "tags": ["software"]}],
+        "hooks": modules("hooks", "stash", "persist"),
+        "operators": modules("operators", "approve", "move", "snapshot"),
+        "sensors": modules("sensors", "backends", "state"),
+        "triggers": modules("triggers", "backends", "state"),
     }

@@ -11,13 +11,13 @@ from __future__ import annotations
 import itertools
 import os
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Param, TriggerRule
 
 from hermit.migration.protocol import PROTOCOLS, SINGLE, Direction, Plan, Step
+from hermit_airflow import jobs
 from hermit_airflow.assets import MOVED_CATALOGS
 from hermit_airflow.operators import move as operators
 from hermit_airflow.operators.approve import ApproveOperator
@@ -28,7 +28,6 @@ WAIT = "wait_for_stores"
 NOTHING_TO_DO = "nothing_to_do"
 REPORT = "report"
 _JOIN = TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS
-_ROOT = Path(os.environ.get("HERMIT_ROOT") or Path(__file__).resolve().parents[2])
 _UUID4 = "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"
 
 _OPERATORS: dict[Step, type[Any]] = {
@@ -94,7 +93,7 @@ def _own_arguments(step: Step, direction: Direction, plan: Plan) -> dict[str, An
             return {"tasks": {**ways, NOTHING_TO_DO: NOTHING_TO_DO}}
         case Step.SNAPSHOT:
             return {
-                "application": str(_ROOT / "spark_jobs" / "stage_snapshot.py"),
+                "application": jobs.path("stage_snapshot.py"),
                 "name": f"hermit-{direction}",
                 "conf": {"spark.ui.enabled": "false"},
             }
