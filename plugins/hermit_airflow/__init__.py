@@ -6,6 +6,8 @@ A provider package: Airflow finds `get_provider_info` by its entry point and lea
 
 from __future__ import annotations
 
+import pkgutil
+from pathlib import Path
 from typing import Any
 
 
@@ -14,14 +16,6 @@ def get_provider_info() -> dict[str, Any]:
     from hermit import __version__
 
     hooks = "hermit_airflow.hooks"
-
-    def modules(room: str, *names: str) -> list[dict[str, Any]]:
-        return [
-            {
-                "integration-name": "Hermit",
-                "python-modules": [f"hermit_airflow.{room}.{name}" for name in names],
-            }
-        ]
 
     return {
         "package-name": "hermit-catalog",
@@ -33,8 +27,15 @@ def get_provider_info() -> dict[str, Any]:
             {"connection-type": "hermit_persist", "hook-class-name": f"{hooks}.persist.HermitPersistHook"},
         ],
         "integrations": [{"integration-name": "Hermit", "tags": ["software"]}],
-        "hooks": modules("hooks", "stash", "persist"),
-        "operators": modules("operators", "approve", "move", "snapshot"),
-        "sensors": modules("sensors", "backends", "state"),
-        "triggers": modules("triggers", "backends", "state"),
+        "hooks": _modules("hooks"),
+        "operators": _modules("operators"),
+        "sensors": _modules("sensors"),
+        "triggers": _modules("triggers"),
     }
+
+
+def _modules(room: str) -> list[dict[str, Any]]:
+    """Every module of a room that a DAG's author may use."""
+    found = pkgutil.iter_modules([str(Path(__file__).parent / room)])
+    names = [f"hermit_airflow.{room}.{module.name}" for module in found if module.name != "base"]
+    return [{"integration-name": "Hermit", "python-modules": names}]

@@ -137,7 +137,7 @@ def test_an_airflow_that_exists_finds_connections_operators_sensors_and_the_dags
     )
     lines = output.splitlines()
     seen = json.loads(next(line for line in lines if line.startswith("RESULT"))[6:])
-    assert '"provider": "hermit-catalog"' in lines[-1], "airflow itself does not list the provider"
+    assert json.loads(lines[-1])[0]["Provider"] == "hermit-catalog"
     assert all(Path(place).is_relative_to(installed) for place in seen["where"])
     assert seen["version"] == hermit.__version__
     assert sorted(seen["hooks"]) == ["hermit_persist", "hermit_stash"]
