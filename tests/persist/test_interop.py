@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from hermit.persist import PersistClient, State
+from hermit.persist import PersistClient, State, checkpoint
 from hermit.persist.batch import BatchWriter
 from hermit.persist.files import records_of
 from hermit.persist.frontier import TIME_MAX
@@ -121,6 +121,25 @@ def test_a_checkpoint_keeps_the_tombstones_of_the_last_hour(tmp_path: Path) -> N
     third = commit_and_compact(range(5, 7))
     assert not set(first) & set(third)
     assert set(second) - set(first) <= set(third)
+
+
+def test_tombstones_of_a_busy_hour_do_not_make_checkpoints_grow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pyarrow.parquet as pq
+
+    monkeypatch.setattr(checkpoint, "TOMBSTONES_MAX", 40)
+    client = PersistClient.open(tmp_path / "location")
+    for time in range(100):
+        client.compare_and_append(
+            {"a": [(b"%d" % time, b"v", time, 1)]}, expected={"a": time}, new_upper={"a": time + 1}
+        )
+    path = max((tmp_path / "location" / "_delta_log").glob("*.checkpoint.parquet"))
+    removed = [row for row in pq.ParquetFile(path).read(["remove"])["remove"].to_pylist() if row]
+    assert len(removed) == 40
+    stored = sorted(key for _, key, _, _ in client.snapshot(["a"]))
+    assert stored == sorted(b"%d" % time for time in range(100))
+    assert sorted(DeltaTable(str(tmp_path / "location")).to_pyarrow_table()["key"].to_pylist()) == stored
 
 
 def test_a_reader_of_an_older_version_sees_what_was_there(tmp_path: Path) -> None:

@@ -154,8 +154,11 @@ def _history(workdir: Path, commits: int, blocks: int) -> list[Bar]:
 
     after_few, after_many = _in_turns(young.append_block, old.append_block, blocks)
     for appender in (young, old):
-        # The same distance from the last checkpoint for both.
-        while appender.client.state().version % CHECKPOINT_INTERVAL != CHECKPOINT_INTERVAL // 2:
+        # The same number of files, and the same distance from the last checkpoint, for both.
+        while appender.client.state().version % CHECKPOINT_INTERVAL:
+            appender.append()
+        appender.client.compact()
+        for _ in range(CHECKPOINT_INTERVAL // 2):
             appender.append()
     few, many = _in_turns(young.reopen, old.reopen, 20 * blocks)
     name = f"after {commits} commits / after 100"

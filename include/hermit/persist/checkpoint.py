@@ -30,6 +30,7 @@ from hermit.persist.state import State
 from hermit.persist.storage.abc import Storage
 
 POINTER = "_delta_log/_last_checkpoint"
+TOMBSTONES_MAX = 1000  # an hour of many commits would otherwise make each checkpoint larger than the last
 RemovedIn: TypeAlias = Callable[[int], tuple[int, Sequence[DataFile]]]
 
 
@@ -131,7 +132,7 @@ def _read_actions(data: bytes, kinds: list[str]) -> dict[str, list[dict[str, Any
 
 
 def _tombstones(storage: Storage, state: State, removed_in: RemovedIn) -> pa.Array:
-    """What was removed within the last hour before this state: Delta's `remove` actions."""
+    """What was removed within the last hour before this state, the latest of it: `remove` actions."""
     committed_ms, _ = removed_in(state.version)
     cutoff_ms = committed_ms - commits.TOMBSTONE_MS
     before, kept = _tombstones_before(storage, cutoff_ms)
@@ -150,7 +151,8 @@ def _tombstones(storage: Storage, state: State, removed_in: RemovedIn) -> pa.Arr
         partitionValues=arrays.maps([{"collection": file.collection} for file, _ in found]),
         size=arrays.longs(file.bytes for file, _ in found),
     )
-    return new if kept is None else pa.concat_arrays([kept.cast(new.type), new])
+    together = new if kept is None else pa.concat_arrays([kept.cast(new.type), new])
+    return together[max(len(together) - TOMBSTONES_MAX, 0) :]
 
 
 def _tombstones_before(storage: Storage, cutoff_ms: int) -> tuple[int, pa.Array | None]:
