@@ -90,10 +90,24 @@ class CheckTombstoneOperator(MoveOperator, BranchMixIn):
 class ReplaceOperator(MoveOperator):
     """Makes the staged snapshot the contents of the target, by one atomic write."""
 
+    written: tuple[Stores, int, int] | None = None
+
     def step(self, context: Context, move: Move) -> Any:
         """Give what was written."""
-        steps = steps_of(move)
-        return steps.replace(self.stores(move), move, fencing_of(context), batch_of(context))
+        steps, self.written = steps_of(move), None
+        result = steps.replace(self.stores(move), move, fencing_of(context), batch_of(context))
+        if not move.dry_run:
+            self.written = (self.stores(move), result["rows"], result["bytes"])
+        return result
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
+        """What OpenLineage's provider asks for, where it is installed; a dry run wrote nothing."""
+        from hermit_airflow import lineage
+
+        if self.written is None:
+            return None
+        stores, rows, size = self.written
+        return lineage.of_move(stores, self.direction == "migrate", rows, size)
 
 
 class VerifyOperator(MoveOperator):
