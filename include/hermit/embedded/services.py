@@ -31,6 +31,8 @@ _PORT_DEFAULT = 8080
 _HEALTHY_WITHIN_S = 300
 _STOPPED_WITHIN_S = 15
 _MARK = "HERMIT_SERVICES"
+# Start times are worked out from the moment of boot, which the kernel rounds, and shifts with its clock.
+_START_TIMES_DIFFER_S = 5
 
 
 @dataclass(frozen=True)
@@ -258,6 +260,7 @@ def _is_alive(pid: int, start_time: float) -> bool:
 
     try:
         process = psutil.Process(pid)
-        return abs(process.create_time() - start_time) < 1 and process.status() != psutil.STATUS_ZOMBIE
+        same = abs(process.create_time() - start_time) < _START_TIMES_DIFFER_S
+        return same and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
