@@ -156,3 +156,15 @@ def test_the_command_of_the_wheel_knows_its_version_and_its_formats(installed: P
         _run(installed / "bin" / "hermit", "--version", env=environment) == f"hermit {hermit.__version__}\n"
     )
     _run(installed / "bin" / "python", "-c", "from hermit.formats import codec, upgrade", env=environment)
+
+
+def test_a_command_that_needs_a_checkout_says_so(installed: Path, tmp_path: Path) -> None:
+    environment = {
+        **_environment(installed, tmp_path),
+        "HERMIT_STASH_URL": "postgresql://nobody@127.0.0.1:1/nothing",
+        "HERMIT_HOME": str(tmp_path / "home"),
+    }
+    result = subprocess.run(
+        [installed / "bin" / "hermit", "up"], capture_output=True, text=True, check=False, env=environment
+    )
+    assert (result.returncode, "run this in a checkout" in result.stderr) == (2, True), result.stderr

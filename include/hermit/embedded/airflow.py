@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 from hermit.embedded import spark
-from hermit.errors import Unavailable
+from hermit.errors import InvalidInput, Unavailable
 from hermit.settings import Settings
 
 USER = "admin"
@@ -33,11 +33,17 @@ def home(settings: Settings) -> Path:
 
 def environment(settings: Settings, port: int | None = None) -> dict[str, str]:
     """The whole environment of an Airflow process, this process's own included."""
+    dags = settings.root / "dags"
+    if not dags.is_dir():
+        raise InvalidInput(
+            f"there are no DAGs in {settings.root}",
+            hint="run this in a checkout; in an Airflow of your own, trigger the DAGs there",
+        )
     airflow = home(settings)
     keys = _secrets(settings)
     config = {
         "CORE__AUTH_MANAGER": _AUTH_MANAGER,
-        "CORE__DAGS_FOLDER": str(settings.root / "dags"),
+        "CORE__DAGS_FOLDER": str(dags),
         "CORE__PLUGINS_FOLDER": str(settings.root / "plugins"),
         "CORE__LOAD_EXAMPLES": "False",
         "CORE__EXECUTOR": "LocalExecutor",
