@@ -1,0 +1,97 @@
+"""A move watched in the browser: started from the page, killed half-way, resumed, rolled back. No reload."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import FrameLocator, Page, expect
+
+from hermit.migration.protocol import Tombstones
+from tests.page.machine import Machine, wait_until
+from tests.page.test_browser import framed, picture, pictures
+
+__all__ = ["pictures"]
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(1200)]
+
+_PATIENCE_MS = 120_000
+
+
+def _start(frame: FrameLocator, action: str) -> None:
+    """Press a button of the page and agree."""
+    button = frame.locator(f"[data-action={action}]:not([aria-disabled])")
+    button.click(timeout=_PATIENCE_MS)
+    if action == "migrate":
+        frame.get_by_label("Protocol").select_option("double")
+    frame.locator("dialog button[value=go]").click()
+
+
+def _is_lit(frame: FrameLocator, state: str) -> Callable[[], None]:
+    lit = frame.locator(f"g.node.lit[data-state={state}]")
+    return lambda: expect(lit).to_have_count(1, timeout=_PATIENCE_MS)
+
+
+def _watch(
+    machine: Machine,
+    frame: FrameLocator,
+    wanted: Tombstones,
+    state: str,
+    record: Callable[[str, object], None],
+) -> None:
+    """Wait for the durable change itself, then for the page; how much later it was goes to the report."""
+    stores = machine.stores()
+    wait_until(lambda: stores.state().tombstones == wanted, f"tombstones {wanted}")
+    changed = time.monotonic()
+    _is_lit(frame, state)()
+    record(f"seconds until {state} was lit", round(time.monotonic() - changed, 2))
+
+
+def test_a_move_is_watched_killed_resumed_and_rolled_back(
+    page: Page, machine: Machine, pictures: Path, record_property: Callable[[str, object], None]
+) -> None:
+    page.goto(f"{machine.url}/plugin/catalogs/hermit/?organization={machine.organization_id}")
+    frame = framed(page)
+    _is_lit(frame, "absent")()
+    page.evaluate("window.neverReloaded = true")
+
+    _start(frame, "migrate")
+    _watch(machine, frame, Tombstones(True, None), "true-absent", record_property)
+    expect(frame.locator("[data-truth]")).to_have_text("stash")
+    for process in wait_until(machine.spark_processes, "the staging job"):
+        process.kill()
+    path = f"/hermit/api/catalogs/{machine.organization_id}"
+    run = machine.call("admin", "GET", path).json["active"][0]
+    machine.fail_run(run["dag_id"], run["run_id"])
+
+    # Killed: the state is still the right one, and the page says what resuming would do.
+    banner = frame.locator(".banner.half")
+    expect(banner).to_contain_text("A first migration was begun and has not completed", timeout=_PATIENCE_MS)
+    expect(banner.locator("[data-next=snapshot]")).to_have_count(1)
+    _is_lit(frame, "true-absent")()
+    picture(page, pictures / "killed-light.png")
+
+    _start(frame, "migrate")
+    expect(frame.locator(".card.running")).to_be_visible(timeout=_PATIENCE_MS)
+    picture(page, pictures / "running-light.png")
+    _watch(machine, frame, Tombstones(True, False), "true-false", record_property)
+    expect(frame.locator("[data-truth]")).to_have_text("persist")
+
+    _start(frame, "rollback")
+    _watch(machine, frame, Tombstones(False, False), "false-false", record_property)
+    _watch(machine, frame, Tombstones(False, True), "false-true", record_property)
+    expect(frame.locator("[data-truth]")).to_have_text("stash")
+    assert page.evaluate("window.neverReloaded") is True
+
+    # The run's own tab shows its report.
+    moves = machine.call("admin", "GET", path).json["moves"]
+    assert [(move["direction"], move["by"]) for move in moves] == [
+        ("rollback", "op"),
+        ("migrate", "op"),
+        ("migrate", "op"),
+    ]
+    rollback = moves[0]
+    page.goto(f"{machine.url}/dags/{rollback['dag_id']}/runs/{rollback['run_id']}/plugin/catalogs-run")
+    expect(framed(page).get_by_role("heading", name="Report: moved")).to_be_visible(timeout=_PATIENCE_MS)
+    picture(page, pictures / "report-light.png")
