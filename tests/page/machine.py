@@ -125,7 +125,7 @@ def _lower(headers: Mapping[str, str]) -> dict[str, str]:
     return {name.lower(): value for name, value in headers.items()}
 
 
-def wait_until(condition: Callable[[], Any], what: str, timeout_s: float = 240) -> Any:
+def wait_until(condition: Callable[[], Any], what: str, timeout_s: float = 600) -> Any:
     """Poll until it holds."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:

@@ -90,6 +90,13 @@ def test_a_disabled_button_says_why(fields: dict[str, Any], words: str) -> None:
     assert words in describe(replace(_CALM, **fields), Action.MIGRATE)["disabled"]
 
 
+def test_maintenance_and_a_move_do_not_stand_in_each_others_way() -> None:
+    maintained = replace(_CALM, active=[{"dag_id": "maintain_catalog", "state": "running"}])
+    moved = replace(_CALM, active=[{"dag_id": "migrate_catalog", "state": "queued"}])
+    assert _working(maintained) == {"migrate", "dry_run"}
+    assert _working(moved) == {"verify"}
+
+
 def test_where_the_truth_is_already_the_reason_says_why_it_is_there() -> None:
     reason = describe(_in(SINGLE, T, N), Action.MIGRATE)["disabled"]
     assert reason == "the truth is persist already: a migration completed, and no rollback has since"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID
 
@@ -15,14 +17,18 @@ from hermit.migration.protocol import Direction
 from hermit.migration.status import status
 from hermit.migration.stores import Stores, connect
 from hermit.stash.schema import CATALOG, control, create_heap, create_schema, first_heap, schema_name
-from hermit.stash.survey import survey
 from hermit_airflow.page.catalogs import Catalogs, NoSuchCatalog, facts
 from hermit_airflow.page.place import Place
 from tests.migration.driver import move
 
 
-def _catalogs(database_url: str, shards: Path) -> Catalogs:
-    return Catalogs(lambda: [Place("default", database_url, str(shards))])
+@contextlib.contextmanager
+def _looking(database_url: str, shards: Path) -> Iterator[Catalogs]:
+    catalogs = Catalogs(lambda: [Place("default", database_url, str(shards))])
+    try:
+        yield catalogs
+    finally:
+        catalogs.close()
 
 
 @pytest.fixture
@@ -33,11 +39,15 @@ def moved(database_url: str, tmp_path: Path, organization_id: UUID) -> Stores:
     return stores
 
 
-def test_both_sides_say_what_the_status_command_says(moved: Stores, tmp_path: Path) -> None:
-    catalogs = _catalogs(moved.stash_url, tmp_path)
+@pytest.fixture
+def looking(database_url: str, tmp_path: Path) -> Iterator[Catalogs]:
+    with _looking(database_url, tmp_path) as catalogs:
+        yield catalogs
+
+
+def test_both_sides_say_what_the_status_command_says(moved: Stores, looking: Catalogs) -> None:
     expected = status(moved)
-    sighting = catalogs.find(str(moved.organization_id))
-    shown = facts(sighting)
+    shown = facts(looking.find(str(moved.organization_id)))
     for store in ("stash", "persist"):
         for field in ("initialized", "epoch", "tombstone", "deploy_generation", "format_version"):
             assert shown[store][field] == expected[store][field]
@@ -46,13 +56,12 @@ def test_both_sides_say_what_the_status_command_says(moved: Stores, tmp_path: Pa
     assert shown["source_of_truth"] == expected["source_of_truth"]
 
 
-def test_rows_and_digests_are_those_of_the_status_command(moved: Stores, tmp_path: Path) -> None:
-    catalogs = _catalogs(moved.stash_url, tmp_path)
+def test_rows_and_digests_are_those_of_the_status_command(moved: Stores, looking: Catalogs) -> None:
     expected = status(moved)
-    sighting = catalogs.find(str(moved.organization_id))
-    catalogs.sizes(sighting, ask=True)
-    catalogs.contents.wait()
-    sizes = catalogs.sizes(sighting, ask=True)
+    sighting = looking.find(str(moved.organization_id))
+    looking.sizes(sighting, ask=True)
+    looking.contents.wait()
+    sizes = looking.sizes(sighting, ask=True)
     for store in ("stash", "persist"):
         assert sizes[store]["rows"] == expected[store]["rows"]
         assert sizes[store]["digest"] == expected[store]["digest"]
@@ -60,25 +69,34 @@ def test_rows_and_digests_are_those_of_the_status_command(moved: Stores, tmp_pat
         assert shown == {name: size["rows"] for name, size in expected[store]["collections"].items()}
 
 
-def test_looking_raises_no_epoch_and_writes_nothing(moved: Stores, tmp_path: Path) -> None:
+def test_looking_raises_no_epoch_and_writes_nothing(moved: Stores, looking: Catalogs) -> None:
     before = (moved.stash.epoch(), moved.persist.epoch(), moved.persist.frontiers())
-    catalogs = _catalogs(moved.stash_url, tmp_path)
-    catalogs.list()
-    catalogs.sizes(catalogs.find(str(moved.organization_id)), ask=True)
-    catalogs.contents.wait()
+    looking.list()
+    looking.sizes(looking.find(str(moved.organization_id)), ask=True)
+    looking.contents.wait()
     assert (moved.stash.epoch(), moved.persist.epoch(), moved.persist.frontiers()) == before
 
 
 def test_a_stash_that_does_not_answer_is_named_without_its_address(tmp_path: Path) -> None:
-    url = "postgresql://someone:s3cret@127.0.0.1:1/nowhere"
-    found, silent = _catalogs(url, tmp_path).list()
+    with _looking("postgresql://someone:s3cret@127.0.0.1:1/nowhere", tmp_path) as catalogs:
+        found, silent = catalogs.list()
     assert found == []
     assert silent == [{"place": "default", "error": "hermit_stash_default does not answer"}]
 
 
-def test_an_organization_that_no_stash_holds_is_not_found(database_url: str, tmp_path: Path) -> None:
+def test_an_organization_that_no_stash_holds_is_not_found(looking: Catalogs) -> None:
     with pytest.raises(NoSuchCatalog):
-        _catalogs(database_url, tmp_path).find(str(uuid.uuid4()))
+        looking.find(str(uuid.uuid4()))
+
+
+def test_a_connection_that_the_server_closed_is_made_anew(moved: Stores, looking: Catalogs) -> None:
+    assert len(looking.list()[0]) == 1
+    with psycopg.connect(moved.stash_url) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+    assert str(looking.find(str(moved.organization_id)).organization_id) == str(moved.organization_id)
 
 
 def test_the_number_of_queries_does_not_grow_with_the_number_of_catalogs(
@@ -93,15 +111,15 @@ def test_the_number_of_queries_does_not_grow_with_the_number_of_catalogs(
         executed += 1
         return execute(self, *arguments, **options)  # type: ignore[arg-type]
 
-    for total in (1, 100):
-        _initialize(database_url, total - len(survey(database_url)))
-        monkeypatch.setattr(psycopg.Connection, "execute", counted)
-        executed = 0
-        found, _ = _catalogs(database_url, tmp_path).list()
-        counts.append(executed)
-        monkeypatch.undo()
-        assert len(found) == total
-    assert counts[0] == counts[1]
+    for more in (1, 99):
+        _initialize(database_url, more)
+        with _looking(database_url, tmp_path) as catalogs, monkeypatch.context() as patch:
+            patch.setattr(psycopg.Connection, "execute", counted)
+            executed = 0
+            found, _ = catalogs.list()
+        counts.append((len(found), executed))
+    assert [total for total, _ in counts] == [1, 100]
+    assert counts[0][1] == counts[1][1]
 
 
 def _initialize(database_url: str, count: int) -> None:

@@ -58,6 +58,7 @@ def test_the_forecast_is_the_runs_own_decision(
     catalogs = Catalogs(lambda: [Place("default", stores.stash_url, str(tmp_path))])
     sighting = catalogs.find(str(stores.organization_id))
     told = forecasts(sighting, look(catalogs, sighting))[direction.value]
+    catalogs.close()
     decided, reason = _decide(stores, direction)
     assert told["next"] == decided == expected
     if expected != "snapshot":

@@ -6,13 +6,17 @@ number of round trips does not depend on the number of catalogs. Nothing is open
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import contextlib
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 from uuid import UUID
 
 import psycopg
 from psycopg import sql
 
+from hermit.errors import HermitError
 from hermit.formats import config
 from hermit.stash.connection import Target
 from hermit.stash.errors import ConnectionFailed, translate
@@ -27,12 +31,14 @@ ORDER BY n.nspname
 """
 _FENCE = """
 SELECT {name}, f.epoch, f.version, f.heap, f.opened_by,
-    (SELECT collection_id FROM {schema}.collections WHERE component = {component} AND name = 'config'),
-    (SELECT coalesce(max(u.upper), 0) FROM {schema}.uppers u JOIN {schema}.collections c
-        USING (collection_id) WHERE c.component = {component}),
-    (SELECT coalesce(min(s.since), 0) FROM {schema}.sinces s JOIN {schema}.collections c
-        USING (collection_id) WHERE c.component = {component})
+    (SELECT collection_id FROM {schema}.collections WHERE component = {component} AND name = 'config')
 FROM {schema}.fence f WHERE f.component = {component}
+"""
+_MARK = "SELECT {name}, epoch, version, heap FROM {schema}.fence WHERE component = {component}"
+_FRONTIERS = """
+SELECT {name}, coalesce(max(u.upper), 0), coalesce(min(s.since), 0) FROM {schema}.collections c
+JOIN {schema}.uppers u USING (collection_id) JOIN {schema}.sinces s USING (collection_id)
+WHERE c.component = {component}
 """
 _CONFIG = """
 SELECT {name}, key, value FROM {schema}.{heap} WHERE collection_id = {id}
@@ -40,6 +46,11 @@ GROUP BY key, value HAVING sum(diff) > 0
 """
 _CHUNK = 200
 _ATTEMPTS_MAX = 5
+T = TypeVar("T")
+
+
+Mark = tuple[int, int, str]
+"""What changes whenever a stash does: epoch, version and heap of its fence."""
 
 
 @dataclass(frozen=True)
@@ -52,72 +63,134 @@ class Surveyed:
     """Counts changes of the contents."""
     heap: str
     opened_by: str
-    upper: int
-    since: int
     config: Mapping[str, int] = field(default_factory=dict)
 
-
-def survey(url: str, only: Collection[UUID] | None = None) -> dict[UUID, Surveyed]:
-    """All catalogs of this database, or those named that it holds, in one snapshot."""
-    target = Target(url)
-    for attempt in range(1, _ATTEMPTS_MAX + 1):
-        try:
-            with target.connect() as connection:
-                return _read(connection, only)
-        except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as error:
-            # A catalog was dropped, or its contents replaced, after its name was read.
-            if attempt == _ATTEMPTS_MAX:
-                raise translate(error, "survey of the stash", target.redact, writing=False) from None
-        except psycopg.OperationalError as error:
-            raise ConnectionFailed(f"cannot ask {target!r}: {target.redact(str(error))}") from None
-    return {}
+    @property
+    def mark(self) -> Mark:
+        return (self.epoch or 0, self.version, self.heap)
 
 
-def _read(connection: psycopg.Connection, only: Collection[UUID] | None) -> dict[UUID, Surveyed]:
-    connection.execute(BEGIN_READ)
-    try:
-        schemas = [row[0] for row in connection.execute(_SCHEMAS)]
-        if only is not None:
-            wanted = {schema_name(organization_id) for organization_id in only}
-            schemas = [schema for schema in schemas if schema in wanted]
-        found: dict[UUID, Surveyed] = {}
-        for start in range(0, len(schemas), _CHUNK):
-            found |= _read_chunk(connection, schemas[start : start + _CHUNK])
+class Surveyor:
+    """Looks at one database, over one connection that is kept: the server knows its tables by then."""
+
+    def __init__(self, url: str) -> None:
+        self._target = Target(url)
+        self._connection: psycopg.Connection | None = None
+        self._lock = threading.Lock()
+
+    def survey(self, only: Collection[UUID] | None = None) -> dict[UUID, Surveyed]:
+        """All catalogs of this database, or those named that it holds, in one snapshot."""
+        return self._run(lambda connection: _survey(connection, only))
+
+    def marks(self, only: Collection[UUID]) -> dict[UUID, Mark]:
+        """The marks of these catalogs now: whether anything changed since they were surveyed."""
+
+        def read(connection: psycopg.Connection) -> dict[UUID, Mark]:
+            places = [{"schema": schema} for schema in _schemas(connection, only)]
+            rows = _all(connection, _MARK, places)
+            return {_organization(schema): (epoch, version, heap) for schema, epoch, version, heap in rows}
+
+        return self._run(read)
+
+    def frontiers(self, organization_id: UUID) -> tuple[int, int]:
+        """The largest upper and the smallest since of a catalog."""
+
+        def read(connection: psycopg.Connection) -> tuple[int, int]:
+            places = [{"schema": schema} for schema in _schemas(connection, [organization_id])]
+            for _, upper, since in _all(connection, _FRONTIERS, places):
+                return upper, since
+            return 0, 0
+
+        return self._run(read)
+
+    def close(self) -> None:
+        """Let the connection go."""
+        with self._lock:
+            self._drop()
+
+    def _run(self, read: Callable[[psycopg.Connection], T]) -> T:
+        with self._lock:
+            for attempt in range(1, _ATTEMPTS_MAX + 1):
+                try:
+                    return self._attempt(read)
+                except psycopg.Error as error:
+                    # A connection that broke while nobody looked, or a catalog that was dropped, or its
+                    # contents replaced, after its name was read: what is there now can be read.
+                    self._drop()
+                    if attempt == _ATTEMPTS_MAX or isinstance(error, psycopg.errors.InsufficientPrivilege):
+                        raise self._translated(error) from None
+        raise ConnectionFailed(f"cannot ask {self._target!r}")
+
+    def _attempt(self, read: Callable[[psycopg.Connection], T]) -> T:
+        if self._connection is None or self._connection.closed:
+            try:
+                self._connection = self._target.connect()
+            except psycopg.Error as error:
+                detail = self._target.redact(" ".join(str(error).split()))
+                raise ConnectionFailed(f"cannot connect to {self._target!r}: {detail}") from None
+        self._connection.execute(BEGIN_READ)
+        found = read(self._connection)
+        self._connection.execute(ROLLBACK)
         return found
-    finally:
-        connection.execute(ROLLBACK)
+
+    def _translated(self, error: psycopg.Error) -> HermitError:
+        return translate(error, "survey of the stash", self._target.redact, writing=False)
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            with contextlib.suppress(psycopg.Error):
+                self._connection.close()
+            self._connection = None
 
 
-def _read_chunk(connection: psycopg.Connection, schemas: Sequence[str]) -> dict[UUID, Surveyed]:
-    fences = connection.execute(_union(_FENCE, [{"schema": schema} for schema in schemas])).fetchall()
+def _schemas(connection: psycopg.Connection, only: Collection[UUID] | None) -> list[str]:
+    found = [row[0] for row in connection.execute(_SCHEMAS)]
+    if only is None:
+        return found
+    wanted = {schema_name(organization_id) for organization_id in only}
+    return [schema for schema in found if schema in wanted]
+
+
+def _survey(connection: psycopg.Connection, only: Collection[UUID] | None) -> dict[UUID, Surveyed]:
+    schemas = _schemas(connection, only)
+    fences = _all(connection, _FENCE, [{"schema": schema} for schema in schemas])
     places = [{"schema": row[0], "heap": row[3], "id": row[5]} for row in fences if row[5] is not None]
     entries: dict[str, dict[str, int]] = {}
-    if places:
-        for schema, key, value in connection.execute(_union(_CONFIG, places), binary=True):
-            entries.setdefault(schema, {})[config.decode_key(key)] = config.decode_value(value)
+    for schema, key, value in _all(connection, _CONFIG, places):
+        entries.setdefault(schema, {})[config.decode_key(key)] = config.decode_value(value)
     return {
-        (organization := UUID(schema.removeprefix("hermit_"))): Surveyed(
-            organization_id=organization,
+        _organization(schema): Surveyed(
+            organization_id=_organization(schema),
             epoch=epoch or None,
             version=version,
             heap=heap,
             opened_by=opened_by,
-            upper=upper,
-            since=since,
             config=entries.get(schema, {}),
         )
-        for schema, epoch, version, heap, opened_by, _, upper, since in fences
+        for schema, epoch, version, heap, opened_by, _ in fences
     }
 
 
-def _union(template: str, places: Sequence[Mapping[str, str | int]]) -> sql.Composed:
-    def one(place: Mapping[str, str | int]) -> sql.Composed:
-        names = {key: sql.Identifier(str(place[key])) for key in ("schema", "heap") if key in place}
-        return sql.SQL(template).format(
-            name=sql.Literal(place["schema"]),
-            component=sql.Literal(CATALOG),
-            id=sql.Literal(place.get("id")),
-            **names,
-        )
+def _organization(schema: str) -> UUID:
+    return UUID(schema.removeprefix("hermit_"))
 
-    return sql.SQL(" UNION ALL ").join(map(one, places))
+
+def _all(
+    connection: psycopg.Connection, template: str, places: Sequence[Mapping[str, str | int]]
+) -> list[tuple[Any, ...]]:
+    """The rows of one statement over many schemas, in as few queries as PostgreSQL plans well."""
+    found: list[tuple[Any, ...]] = []
+    for start in range(0, len(places), _CHUNK):
+        query = sql.SQL(" UNION ALL ").join(_one(template, place) for place in places[start : start + _CHUNK])
+        found += connection.execute(query, binary=True).fetchall()
+    return found
+
+
+def _one(template: str, place: Mapping[str, str | int]) -> sql.Composed:
+    names = {key: sql.Identifier(str(place[key])) for key in ("schema", "heap") if key in place}
+    return sql.SQL(template).format(
+        name=sql.Literal(place["schema"]),
+        component=sql.Literal(CATALOG),
+        id=sql.Literal(place.get("id")),
+        **names,
+    )

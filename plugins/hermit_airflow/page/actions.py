@@ -87,7 +87,9 @@ def _why_not_dag(situation: Situation, dag_id: str) -> str | None:
 
 def _why_not_state(situation: Situation, action: Action) -> str | None:
     for run in situation.active:
-        return f"{run['dag_id']} is {run['state']} on this catalog"
+        # Maintenance may run beside a move, but neither beside its like.
+        if (run["dag_id"] == MAINTAIN) == (action is Action.VERIFY):
+            return f"{run['dag_id']} is {run['state']} on this catalog"
     protocol, tombstones = situation.protocol, situation.tombstones
     if action is Action.VERIFY:
         return None

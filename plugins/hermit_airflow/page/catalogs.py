@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -22,7 +22,7 @@ from hermit.identity import parse_organization_id, shard_id
 from hermit.migration.history import History
 from hermit.migration.protocol import Protocol, Tombstones, by_number
 from hermit.stash import StashClient
-from hermit.stash.survey import Surveyed, survey
+from hermit.stash.survey import Surveyed, Surveyor
 from hermit_airflow.page.contents import Contents
 from hermit_airflow.page.diagram import state_id, transitions
 from hermit_airflow.page.place import Place
@@ -49,6 +49,10 @@ class Sighting:
     stash: Surveyed
     shard: ShardFacts | None
     """None where nobody asked for it."""
+    upper: int = 0
+    since: int = 0
+    restless: bool = False
+    """Whether it kept changing, so that both sides were never seen together."""
 
     @property
     def organization_id(self) -> UUID:
@@ -118,8 +122,16 @@ class Catalogs:
         self._find_places = find_places
         self._shared = Shared()
         self._shards = Shards()
+        self._surveyors: dict[str, Surveyor] = {}
+        self._lock = threading.Lock()
         self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="hermit-page")
         self.contents = Contents()
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        with self._lock:
+            for surveyor in self._surveyors.values():
+                surveyor.close()
 
     # Which there are
 
@@ -152,7 +164,8 @@ class Catalogs:
         return found, silent
 
     def _in_place(self, place: Place) -> list[Sighting]:
-        stashes = survey(place.stash_url)
+        surveyor = self._surveyor(place)
+        stashes = surveyor.survey()
         pending = [Sighting(place, stash, None) for stash in stashes.values()]
         done = [sighting for sighting in pending if not sighting.needs_shard]
         pending = [sighting for sighting in pending if sighting.needs_shard]
@@ -160,14 +173,13 @@ class Catalogs:
             if not pending:
                 break
             seen = list(self._pool.map(self._with_shard, pending))
-            again = survey(place.stash_url, [sighting.organization_id for sighting in pending])
-            done += [one for one in seen if again.get(one.organization_id) == one.stash]
-            pending = [
-                Sighting(place, again[one.organization_id], None)
-                for one in seen
-                if one.organization_id in again and again[one.organization_id] != one.stash
-            ]
-        return sorted(done + pending, key=lambda one: one.organization_id)
+            marks = surveyor.marks([one.organization_id for one in seen])
+            done += [one for one in seen if marks.get(one.organization_id) == one.stash.mark]
+            moving = [one.organization_id for one in seen if marks.get(one.organization_id) != one.stash.mark]
+            again = surveyor.survey(moving) if moving else {}
+            pending = [Sighting(place, stash, None) for stash in again.values()]
+        done += [replace(one, restless=True) for one in pending]
+        return sorted(done, key=lambda one: one.organization_id)
 
     def _find(self, organization_id: UUID) -> Sighting:
         silent: Unavailable | None = None
@@ -182,18 +194,24 @@ class Catalogs:
         raise silent or NoSuchCatalog(f"no configured stash holds a catalog of {organization_id}")
 
     def _find_in(self, place: Place, organization_id: UUID) -> Sighting | None:
+        surveyor = self._surveyor(place)
         for _ in range(_ATTEMPTS_MAX):
-            before = survey(place.stash_url, [organization_id]).get(organization_id)
+            before = surveyor.survey([organization_id]).get(organization_id)
             if before is None:
                 return None
-            seen = self._with_shard(Sighting(place, before, None))
+            upper, since = surveyor.frontiers(organization_id)
+            seen = self._with_shard(Sighting(place, before, None, upper, since))
             # While the stash stood still, what both say was true together.
-            if survey(place.stash_url, [organization_id]).get(organization_id) == before:
+            if surveyor.marks([organization_id]).get(organization_id) == before.mark:
                 return seen
         raise Unavailable("the stash keeps changing while its state is being read", hint="try again")
 
     def _with_shard(self, sighting: Sighting) -> Sighting:
-        return Sighting(sighting.place, sighting.stash, self.watched(sighting).facts())
+        return replace(sighting, shard=self.watched(sighting).facts())
+
+    def _surveyor(self, place: Place) -> Surveyor:
+        with self._lock:
+            return self._surveyors.setdefault(place.stash_url, Surveyor(place.stash_url))
 
     # What they say
 
@@ -227,6 +245,8 @@ def summary(sighting: Sighting) -> dict[str, Any]:
         protocol = sighting.protocol
     except InvalidInput as error:
         return {"organization_id": str(sighting.organization_id), "error": str(error)}
+    if sighting.restless:
+        return {"organization_id": str(sighting.organization_id), "error": "it keeps changing"}
     tombstones = sighting.tombstones
     truth = protocol.truth(tombstones)
     return {
@@ -256,8 +276,8 @@ def facts(sighting: Sighting) -> dict[str, Any]:
             "epoch": sighting.stash.epoch,
             "opened_by": sighting.stash.opened_by or None,
             "tombstone": tombstones.stash,
-            "upper": sighting.stash.upper,
-            "since": sighting.stash.since,
+            "upper": sighting.upper,
+            "since": sighting.since,
             "content_version": sighting.stash.version,
         },
         "persist": {

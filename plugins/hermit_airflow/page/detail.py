@@ -41,7 +41,7 @@ def _half_way(
     sighting: Sighting, moves: Sequence[Mapping[str, Any]], active: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any] | None:
     """A move that neither runs nor ended well: in which direction to resume it, and how that shows."""
-    if active:
+    if any(run["direction"] for run in active):
         return None
     protocol, tombstones = sighting.protocol, sighting.tombstones
     if not protocol.truth(tombstones).reachable:

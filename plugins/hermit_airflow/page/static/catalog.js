@@ -261,7 +261,7 @@ function staged(batches) {
 
 function moves(runs) {
   return card(
-    "Moves",
+    "Moves and maintenance",
     runs.length
       ? runs.map((run, place) =>
           h(
