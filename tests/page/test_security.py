@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.page.machine import ROLES, Machine
@@ -47,8 +49,8 @@ def test_every_role_may_look(machine: Machine, role: str) -> None:
         assert (path, machine.call(role, "GET", path).status) == (path, 404)
 
 
-def test_a_viewer_can_start_nothing_and_is_told_so(machine: Machine) -> None:
-    one = f"/hermit/api/catalogs/{machine.organization_id}"
+def test_a_viewer_can_start_nothing_and_is_told_so(machine: Machine, made: dict[str, Made]) -> None:
+    one = f"/hermit/api/catalogs/{made['single-absent'].organization_id}"
     for action in machine.call("viewer", "GET", one).json["actions"]:
         assert "your role may not trigger" in action["disabled"]
         answer = machine.call("viewer", "POST", f"{one}/runs", {"action": action["action"]}, _MARK)
@@ -56,8 +58,10 @@ def test_a_viewer_can_start_nothing_and_is_told_so(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("role", ["user", "op", "admin"])
-def test_whoever_may_trigger_the_dag_may_start_a_move(machine: Machine, role: str) -> None:
-    one = f"/hermit/api/catalogs/{machine.organization_id}"
+def test_whoever_may_trigger_the_dag_may_start_a_move(
+    machine: Machine, made: dict[str, Made], role: str
+) -> None:
+    one = f"/hermit/api/catalogs/{made['single-absent'].organization_id}"
     buttons = {action["action"]: action for action in machine.call(role, "GET", one).json["actions"]}
     assert buttons["migrate"]["disabled"] is None
     # A rollback is not possible here: the right to start it is there, the state is not.
@@ -65,8 +69,23 @@ def test_whoever_may_trigger_the_dag_may_start_a_move(machine: Machine, role: st
     assert (answer.status, answer.json["detail"]) == (409, buttons["rollback"]["disabled"])
 
 
-def test_a_start_that_another_site_forged_is_refused(machine: Machine) -> None:
-    start = f"/hermit/api/catalogs/{machine.organization_id}/runs"
+def test_an_operator_starts_a_verification_and_the_audit_log_says_who(
+    machine: Machine, made: dict[str, Made]
+) -> None:
+    organization_id = made["single-true"].organization_id
+    one = f"/hermit/api/catalogs/{organization_id}"
+    started = machine.call("op", "POST", f"{one}/runs", {"action": "verify"}, _MARK)
+    assert started.status == 201, started.text
+    run = machine.call("viewer", "GET", one).json["moves"][0]
+    assert (run["dag_id"], run["run_id"], run["by"]) == ("maintain_catalog", started.json["run_id"], "op")
+    log = machine.call("admin", "GET", "/api/v2/eventLogs?dag_id=maintain_catalog&order_by=-when").json
+    entry = next(entry for entry in log["event_logs"] if entry["run_id"] == run["run_id"])
+    assert (entry["event"], entry["owner"]) == ("trigger_dag_run", "op")
+    assert json.loads(entry["extra"]) == {"conf": {"organization_id": organization_id, "actions": ["verify"]}}
+
+
+def test_a_start_that_another_site_forged_is_refused(machine: Machine, made: dict[str, Made]) -> None:
+    start = f"/hermit/api/catalogs/{made['single-absent'].organization_id}/runs"
     cookie = {"Cookie": f"_token={machine.token('admin')}"}
     body = {"action": "rollback"}
     genuine = {**cookie, **_MARK, "Origin": machine.url}

@@ -136,6 +136,11 @@ class AirflowApi:
         body = {"logical_date": None, "conf": dict(conf)}
         return str(self.call("POST", f"/api/v2/dags/{dag_id}/dagRuns", body)["dag_run_id"])
 
+    def dags(self) -> set[str]:
+        """The DAGs of ours that Airflow has read."""
+        found = self.call("GET", "/api/v2/dags?tags=hermit&limit=100")["dags"]
+        return {str(dag["dag_id"]) for dag in found}
+
     def run_state(self, dag_id: str, run_id: str) -> str:
         return str(self.call("GET", f"/api/v2/dags/{dag_id}/dagRuns/{_quote(run_id)}")["state"])
 

@@ -1,4 +1,4 @@
-"""Every catalog that a database holds, at one glance: fence and config of all schemas in two queries.
+"""Every catalog that a database holds, at one glance: fence and config of all schemas in three queries.
 
 What a client tells about one catalog costs a connection. A page that lists a hundred of them asks here: the
 number of round trips does not depend on the number of catalogs. Nothing is opened and nothing written.

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from airflow.api_fastapi.core_api.security import GetUserDep
 from fastapi import APIRouter, FastAPI, HTTPException, Query, Request, status
 from fastapi.responses import FileResponse, JSONResponse, Response
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, PositiveInt
 
 from hermit.errors import HermitError, InvalidInput, Unavailable
 from hermit.migration.history import History
@@ -58,12 +58,15 @@ class Start(BaseModel):
     action: Action
     protocol: Literal[tuple(PROTOCOLS)] | None = None  # type: ignore[valid-type]
     approve_cut_over: bool = False
+    max_rows_per_second: PositiveInt | None = None
 
     def asked(self, conf: dict[str, Any]) -> dict[str, Any]:
         """The button's conf with what was chosen beside it; a verification takes no choices."""
         if self.action is Action.VERIFY:
             return conf
-        chosen = {"protocol": self.protocol} if self.protocol else {}
+        chosen: dict[str, Any] = {"protocol": self.protocol} if self.protocol else {}
+        if self.max_rows_per_second:
+            chosen["max_rows_per_second"] = self.max_rows_per_second
         return {**conf, **chosen, "approve_cut_over": self.approve_cut_over}
 
 

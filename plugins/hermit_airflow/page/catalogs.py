@@ -1,6 +1,6 @@
 """What the page knows of every catalog, read from the stores themselves and never guessed.
 
-The list costs two queries per stash, whatever the number of catalogs, and one look at those shards that
+The list costs a few statements per stash, whatever the number of catalogs, and one look at those shards that
 decide something. What is read is kept for half a second and shared: many open pages cost as much as one.
 """
 

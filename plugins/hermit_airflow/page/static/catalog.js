@@ -72,6 +72,7 @@ function buttons({ actions, organization_id, lead }, refresh) {
 function ask(action, organization, refresh) {
   const conf = Object.entries(action.conf).filter(([name]) => name !== "protocol").map(([name, value]) => [h("dt", {}, name), h("dd", { class: "mono" }, JSON.stringify(value))]);
   const protocol = h("select", { id: "ask-protocol" }, ["single", "double"].map((name) => h("option", { value: name, selected: name === action.conf.protocol }, name)));
+  const pace = h("input", { type: "number", id: "ask-pace", min: 1, placeholder: "any" });
   const approve = h("input", { type: "checkbox", id: "ask-approve" });
   const isMove = action.action === "migrate" || action.action === "rollback";
   const choices = isMove
@@ -79,6 +80,7 @@ function ask(action, organization, refresh) {
         "div",
         { class: "choices" },
         h("label", { for: "ask-protocol" }, "Protocol ", protocol),
+        h("label", { for: "ask-pace" }, "At most ", pace, " rows per second"),
         h("label", { for: "ask-approve" }, approve, " Wait for an approval before the cut-over"),
       )
     : null;
@@ -101,7 +103,7 @@ function ask(action, organization, refresh) {
     document.querySelector(`[data-action="${action.action}"]`)?.focus();
     if (dialog.returnValue !== "go") return;
     try {
-      const started = await post(`catalogs/${organization}/runs`, isMove ? { action: action.action, protocol: protocol.value, approve_cut_over: approve.checked } : { action: action.action });
+      const started = await post(`catalogs/${organization}/runs`, isMove ? { action: action.action, protocol: protocol.value, approve_cut_over: approve.checked, max_rows_per_second: pace.valueAsNumber || null } : { action: action.action });
       notice(`Started ${started.run_id}`);
     } catch (error) {
       notice(`Not started: ${error.message}`, "bad");

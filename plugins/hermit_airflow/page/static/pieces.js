@@ -35,6 +35,7 @@ export function runLink(run) {
 }
 
 const WIDTH_MIN = 0.6;
+const NOT_RUN = { skipped: "passed over", upstream_failed: "not reached", failed: "not reached" };
 
 // One bar per step, on the run's own time axis.
 export function stepBars(run) {
@@ -49,13 +50,14 @@ export function stepBars(run) {
     run.tasks
       .filter((task) => task.start || task.state === "skipped")
       .map((task) => {
-        const bar = h("div", { class: `bar ${task.state ?? "none"}` });
-        if (task.start) {
+        const worked = task.start && (task.state === "success" || between(task.start, task.end) > 0.05);
+        const took = worked ? seconds(between(task.start, task.end)) : NOT_RUN[task.state] ?? task.state;
+        const bar = h("div", { class: `bar ${task.state ?? "none"}`, hidden: !worked });
+        if (worked) {
           const offset = ((new Date(task.start) - start) / span) * 100;
           bar.style.marginLeft = `${Math.min(offset, 100 - WIDTH_MIN)}%`;
           bar.style.width = `${Math.max(((new Date(task.end ?? Date.now()) - new Date(task.start)) / span) * 100, WIDTH_MIN)}%`;
         }
-        const took = task.start ? seconds(between(task.start, task.end)) : task.state;
         return [
           h("span", { class: "step" }, task.task),
           h("span", { class: "track", title: `${task.state ?? "waiting"}, try ${task.tries}` }, bar),
