@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, StorageState, sync_playwright
+from playwright.sync_api import Browser, Page, StorageState, expect, sync_playwright
 
 from hermit.embedded.chromium import chromium
 from tests.page.machine import Machine
 from tests.page.states import Made, make_all
 
-_PATIENCE_MS = 60_000
+# Time is no test here: a busy machine takes a minute to load what an idle one loads in a second.
+_PATIENCE_MS = 300_000
+expect.set_options(timeout=_PATIENCE_MS)
 
 
 @pytest.fixture(scope="session")

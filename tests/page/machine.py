@@ -82,7 +82,7 @@ class Machine:
         data = json.dumps(body).encode() if body is not None else None
         request = urllib.request.Request(f"{self.url}{path}", data, sent, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=60) as response:
+            with urllib.request.urlopen(request, timeout=300) as response:
                 return Answer(response.status, response.read().decode(), _lower(response.headers))
         except urllib.error.HTTPError as error:
             return Answer(error.code, error.read().decode(), _lower(error.headers))

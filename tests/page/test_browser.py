@@ -15,7 +15,7 @@ from playwright.sync_api import FrameLocator, Page, expect
 from tests.page.machine import ROOT, Machine
 from tests.page.states import FORGED, STATES, Made
 
-pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(1800)]
 
 THEMES = ("light", "dark")
 _IMAGES = ROOT / "docs" / "images" / "page"

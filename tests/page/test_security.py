@@ -9,7 +9,7 @@ import pytest
 from tests.page.machine import ROLES, Machine
 from tests.page.states import STATES, Made
 
-pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(1800)]
 
 _MARK = {"X-Hermit-Page": "1"}
 

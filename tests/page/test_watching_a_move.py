@@ -15,13 +15,11 @@ from tests.page.test_browser import framed, picture, pictures
 __all__ = ["pictures"]
 pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(2400)]
 
-_PATIENCE_MS = 300_000
-
 
 def _start(frame: FrameLocator, action: str) -> None:
     """Press a button of the page and agree."""
     button = frame.locator(f"[data-action={action}]:not([aria-disabled])")
-    button.click(timeout=_PATIENCE_MS)
+    button.click()
     if action == "migrate":
         frame.get_by_label("Protocol").select_option("double")
     frame.locator("dialog button[value=go]").click()
@@ -29,7 +27,7 @@ def _start(frame: FrameLocator, action: str) -> None:
 
 def _expect_lit(frame: FrameLocator, state: str) -> None:
     lit = frame.locator(f"g.node.lit[data-state={state}]")
-    expect(lit).to_have_count(1, timeout=_PATIENCE_MS)
+    expect(lit).to_have_count(1)
 
 
 def _watch(machine: Machine, frame: FrameLocator, wanted: Tombstones, state: str) -> None:
@@ -60,13 +58,13 @@ def test_a_move_is_watched_killed_resumed_and_rolled_back(
 
     # Killed: the state is still the right one, and the page says what resuming would do.
     banner = frame.locator(".banner.half")
-    expect(banner).to_contain_text("A first migration was begun and has not completed", timeout=_PATIENCE_MS)
+    expect(banner).to_contain_text("A first migration was begun and has not completed")
     expect(banner.locator("[data-next=snapshot]")).to_have_count(1)
     _expect_lit(frame, "true-absent")
     picture(page, pictures / "killed-light.png")
 
     _start(frame, "migrate")
-    expect(frame.locator(".card.running h2")).to_contain_text("snapshot", timeout=_PATIENCE_MS)
+    expect(frame.locator(".card.running h2")).to_contain_text("snapshot")
     picture(page, pictures / "running-light.png")
     _watch(machine, frame, Tombstones(True, False), "true-false")
     expect(frame.locator("[data-truth]")).to_have_text("persist")
@@ -86,5 +84,5 @@ def test_a_move_is_watched_killed_resumed_and_rolled_back(
     ]
     rollback = moves[0]
     page.goto(f"{machine.url}/dags/{rollback['dag_id']}/runs/{rollback['run_id']}/plugin/catalogs-run")
-    expect(framed(page).get_by_role("heading", name="Report: moved")).to_be_visible(timeout=_PATIENCE_MS)
+    expect(framed(page).get_by_role("heading", name="Report: moved")).to_be_visible()
     picture(page, pictures / "report-light.png")
