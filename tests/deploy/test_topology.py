@@ -22,6 +22,8 @@ from tests.deploy.topology import Topology
 pytestmark = [pytest.mark.slow, pytest.mark.airflow, pytest.mark.timeout(1200)]
 
 _DAG = "migrate_catalog"
+# A catalog of one small part would be staged in the driver, without the cluster.
+_SMALL_PARTS = {"rows_per_partition": 60}
 
 
 @pytest.fixture
@@ -107,7 +109,7 @@ def _has_ended(api: AirflowApi, run: str) -> bool:
 def _trigger(api: AirflowApi, runs: list[str]) -> bool:
     """Start the run as soon as the DAG has been read."""
     try:
-        runs.append(api.trigger(_DAG, {}))
+        runs.append(api.trigger(_DAG, _SMALL_PARTS))
     except Unavailable as error:
         if error.facts.get("status") != 404:
             raise

@@ -118,6 +118,8 @@ class Topology:
             f"{options}DATA_FOLDER_OUT": queue,
             f"{options}CONTROL_FOLDER": str(self.home / "control"),
             "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_DAEMON_MEMORY": "128m",
+            "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
             "PYTHONWARNINGS": "ignore",
         }
 
