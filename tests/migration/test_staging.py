@@ -17,7 +17,7 @@ from hermit.cli.throttle import app
 from hermit.digest import combine
 from hermit.errors import InvalidInput
 from hermit.formats.generate import rows
-from hermit.migration import parts, progress, staging, steps, throttle
+from hermit.migration import dry_run, parts, progress, staging, steps, throttle
 from hermit.migration.load import load_rows
 from hermit.migration.manifest import Manifest
 from hermit.migration.move import Fencing, Move
@@ -26,6 +26,7 @@ from hermit.migration.protocol import Direction
 from hermit.migration.shelf import Shelf
 from hermit.migration.stores import Stores
 from hermit.migration.throttle import Brake, Limits, Pace, divide
+from hermit.persist.batch import staged_files
 from hermit.stash.consolidate import consolidate
 from tests.migration.driver import move, stores_for, truth
 from tests.persist.s3_server import S3Server
@@ -451,6 +452,12 @@ def test_an_attempt_on_an_object_store_is_gone_on_with_there_and_back(
             again.finish()
             assert truth(stores) == (direction.target.value, before)
         assert Shelf(stores.location).names() == []
+        scratch = dry_run.scratch(stores, "dry_run_1")
+        assert staging.stage_rows(scratch, "dry_run_1", rows(10, 1)).rows > 0
+        Shelf(scratch).put("dry_run_1", {})
+        dry_run.finish(stores, crashed.move, "dry_run_1")
+        assert staged_files(scratch, "dry_run_1") == {}
+        assert Shelf(scratch).names() == []
     finally:
         server.stop()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import uuid
 from collections.abc import Callable, Sequence
@@ -68,10 +67,11 @@ def _multiply(stores: Stores, rows: int) -> int:
             f" (SELECT collection_id FROM {schema}.collections WHERE name IN ({names}))".encode()
         )
         missing, seed = rows - _count(connection, heap), _count(connection, "seed")
-        for number in range(1, missing // seed + 1):
+        for number in range(1, -(-missing // seed) + 1):
+            limit = min(seed, missing - (number - 1) * seed)
             connection.execute(
                 f"INSERT INTO {heap} SELECT collection_id, key || int4send({number}), value, time, diff"  # noqa: S608
-                " FROM seed".encode()
+                f" FROM seed LIMIT {limit}".encode()
             )
         for statement in create_heap_indexes(schema, "data"):
             connection.execute(statement)
@@ -107,7 +107,6 @@ class Case:
         with psycopg.connect(self.stores.stash_url, autocommit=True) as connection:
             connection.execute("DROP TABLE IF EXISTS rival")
             connection.execute("CHECKPOINT")
-        os.sync()
 
     # There
 
@@ -144,7 +143,7 @@ class Case:
                 persist.replace_with_staged(self.staged.pop().files, config={})
 
     def ingest_limit(self) -> None:
-        """One process: the same files into a table without an index."""
+        """One process: the same files into a table of the same columns, without an index."""
         import adbc_driver_postgresql.dbapi as adbc
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -153,7 +152,7 @@ class Case:
         with self.stores.resumed(self.fencing) as (_, persist):
             paths = [f"{self.stores.location}/{file.path}" for file in persist.client.files(MOVED)]
         with psycopg.connect(self.stores.stash_url, autocommit=True) as connection:
-            connection.execute("CREATE TABLE rival (collection_id bigint, key bytea, value bytea)")
+            connection.execute(f"CREATE TABLE rival (LIKE {self.heap} INCLUDING DEFAULTS)".encode())
         schema = pa.schema([("collection_id", pa.int64()), ("key", pa.binary()), ("value", pa.binary())])
 
         def batches() -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import threading
@@ -137,9 +138,11 @@ class _Watch:
         from hermit.migration import progress
 
         while not self._stop.wait(_WATCH_EVERY_S):
-            running = [p for p in progress.running(self._location) if p.updated >= self._since]
-            if self.task == "snapshot" and running:
-                self._show(running[0])
+            # A bar is not worth an error: the run itself says what is wrong with a store.
+            with contextlib.suppress(OSError, HermitError):
+                running = [p for p in progress.running(self._location) if p.updated >= self._since]
+                if self.task == "snapshot" and running:
+                    self._show(running[0])
 
     def _show(self, found: Progress) -> None:
         share = min(found.rows_done / found.rows_total, 1.0) if found.rows_total else 1.0

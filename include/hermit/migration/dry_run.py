@@ -8,12 +8,11 @@ the shard itself, which may not exist yet; the directory is gone when the run en
 from __future__ import annotations
 
 import secrets
-import shutil
 from typing import Any
 
 from hermit.durable.token import FenceToken
 from hermit.migration import protocol as protocols
-from hermit.migration import steps
+from hermit.migration import staging, steps
 from hermit.migration.manifest import Manifest, Manifests
 from hermit.migration.move import Fencing, Move
 from hermit.migration.protocol import Step, Store
@@ -99,7 +98,7 @@ def set_tombstone(stores: Stores, move: Move, fencing: Fencing, batch: str) -> d
 def finish(stores: Stores, move: Move, batch: str | None) -> None:
     """Leave nothing behind."""
     if batch is not None:
-        shutil.rmtree(scratch(stores, batch), ignore_errors=True)
+        staging.remove_all(scratch(stores, batch))
 
 
 def source(stores: Stores, store: Store) -> Any:

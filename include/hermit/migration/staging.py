@@ -12,6 +12,7 @@ again (see `parts`); verifying reads everything once more, on both sides, in any
 from __future__ import annotations
 
 import itertools
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,17 @@ if TYPE_CHECKING:
     from hermit.migration.stores import Stores
     from hermit.stash.bulk import Export
 
-__all__ = ["Part", "Run", "Workers", "merge", "stage_rows", "stage_shard", "stage_stash", "sweep"]
+__all__ = [
+    "Part",
+    "Run",
+    "Workers",
+    "merge",
+    "remove_all",
+    "stage_rows",
+    "stage_shard",
+    "stage_stash",
+    "sweep",
+]
 
 _BATCH_ROWS = 65_536
 _PAGE_BYTES = 8_192
@@ -187,3 +198,17 @@ def sweep(stores: Stores, stash: StashCatalog, batch: str) -> None:
     for other in list_staged(stores.location):
         if other != batch and other.startswith(_PREFIXES):
             drop_staged(stores.location, other)
+
+
+def remove_all(location: str) -> None:
+    """Remove what a dry run staged, wherever that is."""
+    from hermit.persist.storage.abc import OnDisk
+    from hermit.persist.storage.open import open_storage
+
+    storage = open_storage(location)
+    if isinstance(storage.blob, OnDisk):
+        shutil.rmtree(storage.location, ignore_errors=True)
+        return
+    for folder in ("batches", "_hermit"):
+        for info in list(storage.blob.list(folder)):
+            storage.blob.delete(info.key)
