@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import DAG, Param, TriggerRule
@@ -14,7 +14,8 @@ from hermit_airflow.dag_factory import organization_param
 from hermit_airflow.operators.maintain import MaintainOperator, UpgradeCheckOperator
 
 _DEFAULTS: dict[str, Any] = {
-    "start_date": datetime(2026, 1, 1, tzinfo=UTC),
+    # No start date: an Airflow that is started for the first time waits for the next night.
+    "start_date": None,
     "catchup": False,
     "max_active_runs": 1,
     "tags": ["hermit"],
