@@ -58,7 +58,7 @@ def to_markdown(runbook: Mapping[str, str]) -> str:
     return "\n".join(lines)
 
 
-def _room(kind: type[HermitError]) -> str:
+def _room(kind: type) -> str:
     parts = kind.__module__.split(".")
     return parts[1] if len(parts) > 2 else ""
 
@@ -68,7 +68,10 @@ def _row(kind: type[HermitError], runbook: Mapping[str, str]) -> str:
         f"`{parent.__name__.lstrip('_')}`" for parent in kind.__bases__ if issubclass(parent, HermitError)
     )
     facts = ", ".join(f"`{name}`" for name in _facts(kind))
-    page = next((runbook[parent.__name__] for parent in kind.__mro__ if parent.__name__ in runbook), None)
+    names = [
+        name for parent in kind.__mro__ for name in (f"{_room(parent)}.{parent.__name__}", parent.__name__)
+    ]
+    page = next((runbook[name] for name in names if name in runbook), None)
     advice = " ".join(filter(None, [_cell(kind.hint or ""), f"[Runbook]({page})" if page else ""]))
     what = _cell(inspect.cleandoc(kind.__doc__ or "").split("\n\n")[0])
     return f"| `{kind.__name__}` | {parents} | {what} | {facts} | {advice} |"
@@ -85,7 +88,10 @@ def _facts(kind: type[HermitError]) -> list[str]:
 
 
 def runbook_pages(docs: Path) -> dict[str, str]:
-    """Which page of the runbook speaks of which error: each page lists its errors at its top."""
+    """Which page of the runbook speaks of which error: each page lists its errors at its top.
+
+    Where two rooms have an error of one name, the page writes `room.Name`.
+    """
     pages: dict[str, str] = {}
     for path in sorted((docs / "runbook").glob("*.md")):
         listed = re.search(r"\A---\nerrors: \[(.*)\]\n---\n", path.read_text())
