@@ -150,7 +150,6 @@ def test_every_program_is_one_that_the_images_hold(services: dict[str, dict[str,
 
 
 @pytest.mark.slow
-@pytest.mark.airflow
 def test_airflow_understands_every_command_and_every_setting(
     services: dict[str, dict[str, Any]], tmp_path: Path
 ) -> None:

@@ -19,7 +19,7 @@ from hermit.migration.status import status
 from hermit.migration.stores import connect
 from tests.deploy.topology import Topology
 
-pytestmark = [pytest.mark.slow, pytest.mark.airflow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 _DAG = "migrate_catalog"
 # A catalog of one small part would be staged in the driver, without the cluster.

@@ -48,7 +48,8 @@ sys.argv = ["airflow", "providers", "get", "hermit-catalog", "--output", "json"]
 main()
 """
 
-pytestmark = [pytest.mark.slow, pytest.mark.airflow]
+# One worker builds and installs it once.
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("wheel")]
 
 
 def _run(*command: str | Path, **options: Any) -> str:
