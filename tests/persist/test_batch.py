@@ -142,6 +142,39 @@ def test_a_file_is_verified_when_an_executor_reads_it(client: PersistClient, loc
     assert (caught.value.facts["path"], caught.value.facts["collection"]) == (wrong.path, "a")
 
 
+def test_a_snapshot_in_pieces_holds_the_same_rows(client: PersistClient, location: str) -> None:
+    files = stage(location, "large", {"a": [b"%03d" % number for number in range(100)]})
+    client.replace_with_batch(files, collections=["a"], version=-1, new_upper={"a": 1})
+    client.compare_and_append(
+        {"a": [(b"007", b"007", 1, -1), (b"050", b"new", 1, 1), (b"100", b"100", 1, 1)]},
+        expected={"a": 1},
+        new_upper={"a": 2},
+    )
+    for as_of in (0, 1):
+        pieces = [table for _, table in client.snapshot_tables(["a"], as_of, batch_rows=8)]
+        assert max(table.num_rows for table in pieces) <= 8
+        rows = [tuple(row.values()) for table in pieces for row in table.to_pylist()]
+        assert sorted(rows) == sorted(row[1:] for row in client.snapshot(["a"], as_of))
+
+
+@pytest.mark.parametrize("damage", [b"", None])
+def test_a_snapshot_in_pieces_notices_damage_before_the_first_row(
+    tmp_path: Path, damage: bytes | None
+) -> None:
+    client = PersistClient.open(tmp_path, cache_bytes=0)
+    files = stage(str(tmp_path), "large", {"a": [b"%03d" % number for number in range(100)]})
+    client.replace_with_batch(files, collections=["a"], version=-1, new_upper={"a": 1})
+    path = tmp_path / files[0].path
+    if damage is None:
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:-1] + damage)
+    with pytest.raises(CorruptData) as caught:
+        next(client.snapshot_tables(["a"], 0, batch_rows=8))
+    assert caught.value.facts["path"] == files[0].path
+    assert caught.value.facts["collection"] == "a"
+
+
 class CountingDisk(OsDisk):
     """Remembers which files were read, written and looked for."""
 
