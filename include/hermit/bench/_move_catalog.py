@@ -93,6 +93,7 @@ class Case:
     workdir: Path
     rows: int
     staged: list[Part] = field(default_factory=list)
+    sides: list[str] = field(default_factory=list)
 
     @property
     def heap(self) -> str:
@@ -106,6 +107,10 @@ class Case:
         """Nobody pays for what another wrote."""
         with psycopg.connect(self.stores.stash_url, autocommit=True) as connection:
             connection.execute("DROP TABLE IF EXISTS rival")
+            with self.stores.resumed(self.fencing) as (stash, _):
+                for side in self.sides:
+                    bulk.drop_side(stash.stash, side)
+            self.sides.clear()
             connection.execute("CHECKPOINT")
 
     # There
@@ -168,17 +173,15 @@ class Case:
 
     def rollback(self, session: Any) -> None:
         """Hermit's staging job on the way back, all but the start of Spark."""
-        self.stage_side(_workers(session), drop=True)
+        self.sides.append(self.stage_side(_workers(session)))
 
-    def stage_side(self, workers: Workers, *, drop: bool = False) -> str:
+    def stage_side(self, workers: Workers) -> str:
         """Fill a side table from the shard."""
         self.put_in_place()
         side = f"rollback_{secrets.token_hex(6)}"
         with self.stores.resumed(self.fencing) as (stash, persist):
             _, part = staging.stage_shard(self.stores, stash, persist, side, workers)
             invariant(part.rows == self.rows, "not every row came back", rows=part.rows)
-            if drop:
-                bulk.drop_side(stash.stash, side)
         return side
 
     def jdbc_back(self, session: Any) -> None:

@@ -29,7 +29,7 @@ class Manifest:
     direction: Direction
     source_version: int
     digests: Mapping[str, Digest]
-    """Of the rows as they were read from the source."""
+    """Of the source: as it was read on the way there, and as it was when both sides were found equal."""
     staged_digests: Mapping[str, Digest]
     """Of the rows as they were read back from where they were staged; only a dry run's has it."""
     files: Sequence[Mapping[str, Any]]

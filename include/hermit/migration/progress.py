@@ -98,8 +98,9 @@ class Meter:
         self._tell_now_and_then()
         self._brake.hold(rows, self._tell_now_and_then)
 
-    def finish(self) -> None:
-        """The partition is complete."""
+    def finish(self, rows: int | None = None) -> None:
+        """The partition is complete, with so many rows if not as many as were counted."""
+        self.rows = self.rows if rows is None else rows
         self._tell(done=True)
 
     def _tell_now_and_then(self) -> None:

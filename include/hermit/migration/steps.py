@@ -226,7 +226,10 @@ def verify(stores: Stores, move: Move, fencing: Fencing, batch: str) -> dict[str
             require_equal(move, expected, found, difference.sample(_side(source), target))
     stores.manifests().write(
         dataclasses.replace(
-            manifest, verified_source_version=source_version, verified_target_version=target_version
+            manifest,
+            digests=expected,
+            verified_source_version=source_version,
+            verified_target_version=target_version,
         )
     )
     fail_point("verify.noted")
