@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -48,6 +49,15 @@ class Machine:
         return dict(json.loads(self.must("status", "--json")))
 
     # What only a test asks for
+
+    @contextlib.contextmanager
+    def is_up(self) -> Iterator[None]:
+        """Its Airflow runs for as long as the block does."""
+        try:
+            self.must("up")
+            yield
+        finally:
+            self.hermit("down")
 
     def settings(self, organization_id: str | None = None) -> settings.Settings:
         return settings.load(organization_id, {**self.environment, "HERMIT_ROOT": str(ROOT)})

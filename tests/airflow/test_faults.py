@@ -35,9 +35,8 @@ _STAGING_S = 15
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     machine = Machine(tmp_path_factory.mktemp("faults") / "home")
-    machine.must("up")
-    yield machine
-    machine.hermit("down")
+    with machine.is_up():
+        yield machine
 
 
 @pytest.fixture(scope="module")

@@ -26,12 +26,10 @@ _BACKFILL_DAYS = int(os.environ.get("HERMIT_TEST_BACKFILL_DAYS", "2"))
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     """An Airflow whose migrations have a schedule, as backfills need."""
     machine = Machine(tmp_path_factory.mktemp("running") / "home", HERMIT_MIGRATE_SCHEDULE="@daily")
-    machine.must("up")
-    api = machine.api()
-    # The scheduler's own first run is for this machine's own catalog, which no test uses.
-    api.call("PATCH", "/api/v2/dags/migrate_catalog", {"is_paused": False})
-    yield machine
-    machine.hermit("down")
+    with machine.is_up():
+        # The scheduler's own first run is for this machine's own catalog, which no test uses.
+        machine.api().call("PATCH", "/api/v2/dags/migrate_catalog", {"is_paused": False})
+        yield machine
 
 
 @pytest.fixture
