@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -16,6 +18,9 @@ def status(
         str | None, typer.Option(help="The catalog; by default this home's own.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_prometheus: Annotated[
+        bool, typer.Option("--prometheus", help="Metrics in Prometheus' text format.")
+    ] = False,
 ) -> None:
     """Say where the truth is and why, with both stores side by side."""
     from hermit import settings as settings_module
@@ -27,7 +32,12 @@ def status(
     with settings_module.running_stores(settings):
         stores = connect(settings.stash_url, settings.shards, settings.organization_id)
         found = read_status(stores, settings.home / "caches" / "digests")
-    typer.echo(json.dumps(found, indent=1) if as_json else _table(found))
+    if as_prometheus:
+        from hermit.migration.metrics import prometheus
+
+        typer.echo(prometheus(found), nl=False)
+    else:
+        typer.echo(json.dumps(found, indent=1) if as_json else _table(found))
 
 
 _ROWS = ("initialized", "epoch", "tombstone", "format_version", "rows", "bytes", "digest")
@@ -55,8 +65,25 @@ def _table(found: dict[str, Any]) -> str:
             + ", ".join(
                 f"{name} {_text(name, persist[name])}" for name in ("delta_version", "since", "upper")
             ),
+            *(line for store in stores for line in _upgrade(store, found[store]["last_upgrade"])),
         ]
     )
+
+
+def _upgrade(store: str, upgrade: dict[str, Any] | None) -> Iterator[str]:
+    """The last upgrade of a store: sizes of all collections together around each step."""
+    if upgrade is None:
+        return
+    at = datetime.fromtimestamp(upgrade["at_ms"] / 1000, UTC).isoformat(" ", "seconds")
+    yield ""
+    yield f"{store} upgraded from format {upgrade['found']} to {upgrade['current']}, {at}:"
+    for step in upgrade["steps"]:
+        sizes = step["collections"].values()
+        rows, size = (
+            " -> ".join(f"{sum(size[f'{unit}_{when}'] for size in sizes):,}" for when in ("before", "after"))
+            for unit in ("rows", "bytes")
+        )
+        yield f"  v{step['from']} to v{step['to']}: {rows} rows, {size} bytes"
 
 
 def _text(name: str, value: object) -> str:

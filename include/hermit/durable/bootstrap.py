@@ -10,13 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from hermit.durable.contents import CONFIG
 from hermit.durable.errors import GenerationTooOld
 from hermit.errors import invariant
 from hermit.formats import config
 from hermit.rows import Row
+
+if TYPE_CHECKING:
+    from hermit.formats.metrics import UpgradeReport
 
 Pairs = Iterable[tuple[bytes, bytes]]
 Rows = dict[bytes, bytes]
@@ -42,7 +45,7 @@ class Outcome(NamedTuple):
     """What opening found and did."""
 
     initialized: bool
-    upgraded_from: int | None
+    upgrade: UpgradeReport | None
     deploy_generation: int | None
 
 
@@ -58,14 +61,14 @@ def bootstrap(contents: Contents, request: OpenRequest) -> Outcome:
     if version is None:
         return _initialize(contents, request)
     generation = _generation(stored.get(config.DEPLOY_GENERATION), request.deploy_generation)
-    upgraded = _upgrade(contents, version)
+    upgrade = _upgrade(contents, version)
     wanted: dict[str, int] = {}
     if generation is not None:
         wanted[config.DEPLOY_GENERATION] = generation
     if request.clear_tombstone and stored.get(config.TOMBSTONE):
         wanted[config.TOMBSTONE] = 0
     contents.write(list(config_changes(stored, wanted)))
-    return Outcome(False, version if upgraded else None, generation)
+    return Outcome(False, upgrade, generation)
 
 
 def config_changes(stored: dict[str, int], wanted: dict[str, int]) -> Iterator[tuple[Row, int]]:
@@ -102,10 +105,11 @@ def _generation(stored: int | None, given: int | None) -> int | None:
     return given
 
 
-def _upgrade(contents: Contents, version: int) -> bool:
+def _upgrade(contents: Contents, version: int) -> UpgradeReport | None:
     from hermit.formats.upgrade import upgrade
 
-    return bool(upgrade(version, contents.rows, contents.write).steps)
+    report = upgrade(version, contents.rows, contents.write)
+    return report if report.steps else None
 
 
 class MemoryContents:

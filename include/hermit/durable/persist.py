@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hermit.durable.bootstrap import MemoryContents, OpenRequest, Rows, bootstrap, read_config
-from hermit.durable.contents import CONFIG, OWN_CONFIG
+from hermit.durable.contents import CONFIG, FENCE, OWN_CONFIG
 from hermit.durable.fence import Fence
+from hermit.durable.last_upgrade import LastUpgrade
 from hermit.durable.presence import ShardPresence
 from hermit.durable.shard import (
     STORE,
@@ -22,6 +23,7 @@ from hermit.durable.shard import (
     ShardStore,
     fence_records,
     frontiers,
+    upgrade_records,
     upper_of,
 )
 from hermit.durable.spooled import SpooledContents
@@ -172,12 +174,14 @@ class UnopenedPersistCatalog(Unopened):
             stored = self._shard.fence(upper)
             fence = Fence.next(stored, epoch_min, outcome.deploy_generation)
             rows = {name: self._shard.table(name, contents.rows(name)) for name in loaded}
+            records = fence_records(upper, stored, fence)
+            if outcome.upgrade is not None:
+                note = LastUpgrade(request.now_ms, outcome.upgrade).encode().encode()
+                records[FENCE] += upgrade_records(upper, self._shard.last_upgrade(upper), note)[FENCE]
             staged = self._shard.stage(contents.stage)
             changed = contents.changed
         try:
-            state = self._shard.replace_collections(
-                state, staged, changed, fence_records(upper, stored, fence)
-            )
+            state = self._shard.replace_collections(state, staged, changed, records)
         except PersistError:
             self._shard.drop(staged)
             raise
@@ -195,6 +199,11 @@ class UnopenedPersistCatalog(Unopened):
             deploy_generation=deploy_generation,
             rows=rows,
         )
+
+    def last_upgrade(self) -> LastUpgrade | None:
+        """What the last upgrade did, if there was one."""
+        note = self._shard.last_upgrade(upper_of(self._shard.state()))
+        return None if note is None else LastUpgrade.decode(note)
 
     def _stored_config(self) -> dict[str, int]:
         return read_config(self._shard.rows(CONFIG, upper_of(self._shard.state())).items())

@@ -20,6 +20,7 @@ from hermit.durable.bootstrap import Rows
 from hermit.durable.contents import FENCE, MOVED
 from hermit.durable.errors import ConcurrentChange, NotACatalog
 from hermit.durable.fence import Fence
+from hermit.durable.last_upgrade import UPGRADE_NOTE
 from hermit.durable.presence import ShardPresence
 from hermit.durable.store import HISTORY_INTERVAL, HISTORY_KEPT, Commit, Position, RowChange
 from hermit.errors import CorruptData, HermitError
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 STORE = "persist"
 VERSION = "contents"
+UPGRADE = UPGRADE_NOTE.encode()
 _TIMED = (*MOVED, FENCE)
 # The catalog holds its objects itself; this is for the fence and for files that are soon merged.
 _CACHE_BYTES = 1 << 20
@@ -134,6 +136,10 @@ class Shard:
         """Who had opened the catalog last, just before this upper."""
         return fences.find(self.rows(FENCE, upper).items())
 
+    def last_upgrade(self, upper: int) -> bytes | None:
+        """What was written down about the last upgrade, just before this upper."""
+        return self.rows(FENCE, upper).get(UPGRADE)
+
     def append(self, state: State, changes: Iterable[RowChange], fence: Records) -> State:
         """Append at the common upper, if it still is the upper, and move it by one."""
         upper = upper_of(state)
@@ -205,6 +211,14 @@ def fence_records(upper: int, stored: Fence | None, fence: Fence) -> Records:
     records = [(fences.KEY, fence.encode(), upper, +1)]
     if stored is not None:
         records.append((fences.KEY, stored.encode(), upper, -1))
+    return {FENCE: records}
+
+
+def upgrade_records(upper: int, stored: bytes | None, note: bytes) -> Records:
+    """Write down what an upgrade did, beside the fence, in place of the note on the one before."""
+    records = [(UPGRADE, note, upper, +1)]
+    if stored is not None:
+        records.append((UPGRADE, stored, upper, -1))
     return {FENCE: records}
 
 

@@ -16,6 +16,7 @@ from uuid import UUID
 from hermit.durable.bootstrap import OpenRequest, Outcome, Pairs, Rows, bootstrap, read_config
 from hermit.durable.contents import CONFIG, MOVED, OWN_CONFIG
 from hermit.durable.errors import ConcurrentChange
+from hermit.durable.last_upgrade import UPGRADE_NOTE, LastUpgrade
 from hermit.durable.load import load
 from hermit.durable.opener import opener
 from hermit.durable.stash_presence import hold_stash, stash_holder
@@ -27,6 +28,7 @@ from hermit.errors import HermitError, InvalidInput
 from hermit.formats import config
 from hermit.rows import Row, Update
 from hermit.stash import Stash, StashClient, StashTransaction, Token
+from hermit.stash.notes import read_note, write_note
 
 STORE = "stash"
 _log = logging.getLogger(__name__)
@@ -227,6 +229,9 @@ class UnopenedStashCatalog(Unopened):
 
         def body(transaction: StashTransaction) -> _Opening:
             outcome = bootstrap(_Contents(transaction), request)
+            if outcome.upgrade is not None:
+                note = LastUpgrade(request.now_ms, outcome.upgrade)
+                write_note(transaction, UPGRADE_NOTE, note.encode())
             rows = load(transaction, self.client.schema, _loaded(preload))
             version, time, lineage = position_of(transaction)
             return _Opening(outcome, Position(version + transaction.dirty, time, lineage), rows)
@@ -252,6 +257,11 @@ class UnopenedStashCatalog(Unopened):
             deploy_generation=deploy_generation,
             rows=rows,
         )
+
+    def last_upgrade(self) -> LastUpgrade | None:
+        """What the last upgrade did, if there was one."""
+        note = read_note(self.client, UPGRADE_NOTE)
+        return None if note is None else LastUpgrade.decode(note)
 
     def _stored_config(self) -> dict[str, int]:
         return self.client.config()

@@ -15,6 +15,7 @@ from hermit.durable.bootstrap import MemoryContents, OpenRequest, Rows, bootstra
 from hermit.durable.contents import CONFIG, MOVED
 from hermit.durable.errors import ConcurrentChange, UpgradeNeeded
 from hermit.durable.inspection import Inspection
+from hermit.durable.last_upgrade import LastUpgrade
 from hermit.durable.model import OpenCheck
 from hermit.durable.reads import as_tombstone
 from hermit.durable.spooled import SpooledContents
@@ -53,6 +54,10 @@ class Unopened(ABC):
     @abstractmethod
     def holder(self) -> str | None:
         """Who holds the catalog open for writing now, if that can be told."""
+
+    @abstractmethod
+    def last_upgrade(self) -> LastUpgrade | None:
+        """What the last upgrade of this store did, if there was one."""
 
     @abstractmethod
     def _stored_config(self) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """Rows and bytes per collection: what tells that an upgrade did what it should, and nothing else.
 
-The numbers of one step before and after it are in the log, in the report that `upgrade` returns, and in
-the text format of Prometheus.
+The numbers of one step before and after it are in the log, and in the report that `upgrade` returns, which
+each store keeps: `hermit status` shows the last one, also in the text format of Prometheus.
 """
 
 from __future__ import annotations
@@ -63,6 +63,25 @@ class StepReport:
             },
         }
 
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> StepReport:
+        found: Mapping[str, Mapping[str, int]] = value["collections"]
+
+        def sizes(when: str) -> Sizes:
+            return {name: Size(size[f"rows_{when}"], size[f"bytes_{when}"]) for name, size in found.items()}
+
+        def actions(which: str) -> Mapping[str, int]:
+            return {name: size[which] for name, size in found.items() if size[which]}
+
+        return cls(
+            int(value["from"]),
+            sizes("before"),
+            sizes("after"),
+            actions("inserted"),
+            actions("updated"),
+            actions("deleted"),
+        )
+
 
 @dataclass(frozen=True)
 class UpgradeReport:
@@ -75,15 +94,23 @@ class UpgradeReport:
     def to_json(self) -> dict[str, Any]:
         return {"found": self.found, "current": self.current, "steps": [s.to_json() for s in self.steps]}
 
-    def to_prometheus(self) -> str:
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> UpgradeReport:
+        steps = tuple(map(StepReport.from_json, value["steps"]))
+        return cls(int(value["found"]), int(value["current"]), steps)
+
+    def to_prometheus(self, **labels: str) -> str:
         """The sizes around each step, as gauges in the Prometheus text format."""
-        samples = [
-            ({"step": f"v{step.start}_to_v{step.end}", "when": when, "collection": name}, size)
+        return prometheus_text("hermit_upgrade", self.samples(**labels))
+
+    def samples(self, **labels: str) -> list[tuple[Mapping[str, str], Size]]:
+        """The sizes around each step, each with its labels and the given ones."""
+        return [
+            ({**labels, "step": f"v{step.start}_to_v{step.end}", "when": when, "collection": name}, size)
             for step in self.steps
             for when, sizes in (("before", step.before), ("after", step.after))
             for name, size in sizes.items()
         ]
-        return prometheus_text("hermit_upgrade", samples)
 
 
 def prometheus_text(prefix: str, samples: Iterable[tuple[Mapping[str, str], Size]]) -> str:

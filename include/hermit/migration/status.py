@@ -25,13 +25,14 @@ def status(stores: Stores, cache: Path | None = None) -> dict[str, Any]:
         "source_of_truth": state.truth.store.value,
         "why": state.truth.why,
         "protocol": state.protocol.name,
-        "stash": _side(stores.stash, cache, {}),
+        "stash": _side(stores.stash, cache, _stash_facts(stores, cache)),
         "persist": _side(stores.persist, cache, _persist_facts(stores)),
     }
 
 
 def _side(unopened: Any, cache: Path | None, facts: dict[str, Any]) -> dict[str, Any]:
     initialized = unopened.is_initialized()
+    upgrade = unopened.last_upgrade()
     contents = _contents(unopened, cache) if initialized else {"rows": 0, "bytes": 0, "digest": None}
     return {
         "initialized": initialized,
@@ -39,6 +40,7 @@ def _side(unopened: Any, cache: Path | None, facts: dict[str, Any]) -> dict[str,
         "tombstone": unopened.tombstone(),
         "deploy_generation": unopened.deploy_generation(),
         "format_version": unopened.format_version(),
+        "last_upgrade": None if upgrade is None else upgrade.to_json(),
         **contents,
         **facts,
     }
@@ -73,6 +75,21 @@ def _cached(cache: Path | None, key: str, measure: Callable[[], dict[str, Any]])
         draft.write_text(json.dumps(found))
         draft.rename(path)
     return found
+
+
+def _stash_facts(stores: Stores, cache: Path | None) -> dict[str, Any]:
+    """What is stored, history included: it changes with a write, and when updates are merged."""
+    from hermit.stash.metrics import metrics, unmerged
+
+    client = stores.stash.client
+    fence = client.fence()
+    version = fence.version if fence is not None else None
+    key = f"stored {stores.stash.identity} {version} {unmerged(client)}"
+    return {"stored": _cached(cache, key, lambda: {m.name: _stored(m) for m in metrics(client)})}
+
+
+def _stored(metrics: Any) -> dict[str, int]:
+    return {"rows": metrics.rows, "live_rows": metrics.live_rows, "bytes": metrics.bytes}
 
 
 def _persist_facts(stores: Stores) -> dict[str, Any]:

@@ -19,6 +19,7 @@ _MEASURE = """
 SELECT collection_id, count(*), sum(diff)::bigint, sum(octet_length(key) + octet_length(value))::bigint
 FROM {schema}.{heap} GROUP BY collection_id
 """
+_UNMERGED = "SELECT count(*) FROM {schema}.{heap} WHERE diff <> 1"
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,18 @@ def metrics(client: StashClient) -> list[CollectionMetrics]:
 
     def look(transaction: StashTransaction | None) -> list[CollectionMetrics]:
         return [] if transaction is None else measure(transaction, client.schema)
+
+    return client.look(look)
+
+
+def unmerged(client: StashClient) -> int:
+    """How many stored updates wait to be merged: a look at an index, however much is stored."""
+
+    def look(transaction: StashTransaction | None) -> int:
+        if transaction is None:
+            return 0
+        query = render(_UNMERGED, schema=client.schema, heap=transaction.row.heap)
+        return int(transaction.execute(query).fetchall()[0][0])
 
     return client.look(look)
 

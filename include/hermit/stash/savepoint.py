@@ -132,6 +132,8 @@ class SavepointStash(Stash):
 class _DryTransaction(StashTransaction):
     """Keeps in memory what would lock rows that the owner needs."""
 
+    is_dry = True
+
     def send_rest(self) -> None:
         self._appender.insert()
         self._moved = {}

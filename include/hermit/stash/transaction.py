@@ -48,6 +48,8 @@ class Place(NamedTuple):
 class StashTransaction:
     """Reads and writes of one component's collections, on one snapshot."""
 
+    is_dry = False
+
     def __init__(
         self,
         connection: psycopg.Connection,
@@ -70,6 +72,16 @@ class StashTransaction:
         self.new_heap = row.heap
         self.dirty = False
         self.failure: BaseException | None = None
+
+    @property
+    def schema(self) -> str:
+        """The schema that this stash lives in."""
+        return self._control.schema
+
+    @property
+    def component(self) -> str:
+        """Whose collections these are."""
+        return self._control.component
 
     @property
     def fence(self) -> Fence:
