@@ -20,7 +20,7 @@ from hermit.embedded.postgres import EmbeddedPostgres
 from hermit.errors import HermitError
 from hermit.rows import Row
 from hermit.stash import RetryPolicy, StashClient
-from hermit.stash.bulk import create_side, export, read_range, write_side
+from hermit.stash.bulk import create_side, digests, export, read_range, replace_from_side, write_side
 from hermit.stash.connection import Target
 from hermit.stash.errors import ConnectionFailed
 
@@ -99,6 +99,42 @@ def test_defaults_are_added_only_where_nothing_is_set(
     assert "fallback_application_name" not in seen(make_conninfo(database_url, application_name="mine"))
     monkeypatch.setenv("PGCONNECT_TIMEOUT", "7")
     assert seen(database_url)["connect_timeout"] == "7"
+
+
+def test_a_wrong_password_is_refused_once(app_url: str, connect: Callable[..., ClosingClient]) -> None:
+    for url in (make_conninfo(app_url, password="wrong"), make_conninfo(app_url, passfile="/nowhere")):
+        with pytest.raises(ConnectionFailed) as caught:
+            connect(url).open(nothing)
+        assert caught.value.facts["attempts"] == 1
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "-c bytea_output=escape -c standard_conforming_strings=off -c search_path=nowhere",
+        "-c client_encoding=LATIN1 -c DateStyle=German -c lc_numeric=C -c TimeZone=Asia/Tokyo",
+        "-c client_encoding=SQL_ASCII -c default_transaction_isolation=serializable -c enable_indexscan=off",
+        "-c default_transaction_deferrable=on -c transform_null_equals=on -c row_security=off",
+    ],
+)
+def test_what_a_role_or_an_environment_sets_changes_nothing(
+    database_url: str, organization_id: UUID, connect: Callable[..., ClosingClient], settings: str
+) -> None:
+    url = make_conninfo(database_url, options=settings)
+    stash = connect(url).open(nothing)[0]
+    odd = Row("größe 日本", bytes(range(256)), b"\\x00'")
+    stash.write(lambda t: t.append([(odd, 1), (Row("items", b"", b""), 1)]))
+    stash.write(lambda t: t.append([(Row("items", b"", b""), -1)]))
+    assert stash.read(lambda t: list(t.rows(odd.collection))) == [(odd.key, odd.value)]
+    assert stash.read(lambda t: t.get(odd.collection, odd.key)) == odd.value
+    before = digests(stash)
+    with export(stash, 1) as found:
+        assert set(found.collections.values()) == {odd.collection, "items"}
+        rows = read_range(url, found, *found.ranges[0]).read_all()
+    create_side(stash, "x")
+    assert write_side(url, organization_id, "x", rows.to_reader()) == 1
+    replace_from_side(stash, "x", config={})
+    assert digests(stash) == before == digests(connect(database_url).open_read_only())
 
 
 def test_an_acknowledged_commit_is_durable_even_where_the_default_is_not(database_url: str) -> None:

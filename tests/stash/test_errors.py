@@ -14,6 +14,7 @@ from hermit.embedded.postgres import EmbeddedPostgres
 from hermit.errors import Fenced, HermitError, ReadOnly, Unavailable
 from hermit.rows import Row
 from hermit.stash import RetryPolicy, Stash, StashClient, StashTransaction
+from hermit.stash.consolidate import consolidate
 from hermit.stash.errors import (
     ConnectionFailed,
     Contended,
@@ -137,6 +138,29 @@ def test_a_server_that_only_reads_is_named(
             operation()
     assert standby.open_read_only().read(lambda t: list(t.rows("items"))) == [(b"a", b"1")]
     assert stash.confirm().version == 1
+
+
+@pytest.mark.slow
+def test_a_standby_is_read_and_named_when_it_shall_write(
+    own_server: EmbeddedPostgres, connect: Callable[..., ClosingClient]
+) -> None:
+    client = connect(own_server.url())
+    token = client.open(Counting())[0].token
+    client.handles.close()
+    own_server.stop()
+    (own_server.data / "standby.signal").touch()
+    own_server.start()
+    body = Counting()
+    for operation in (
+        lambda: client.open(body),
+        lambda: client.resume(token).write(body),
+        lambda: consolidate(client.resume(token)),
+        lambda: client.open_savepoint(body),
+    ):
+        with pytest.raises(ReadOnlyRole):
+            operation()
+    assert body.runs == 0
+    assert client.open_read_only().read(lambda t: list(t.rows("items"))) == [(b"a", b"1")]
 
 
 def test_a_statement_timeout_is_named_and_not_tried_again(

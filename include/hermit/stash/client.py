@@ -148,7 +148,16 @@ class StashClient:
 
     def open_savepoint(self, bootstrap: Callable[[StashTransaction], T]) -> tuple[Stash, T]:
         """A dry run: everything works, nothing is ever committed, nobody is fenced or kept waiting."""
-        stash = SavepointStash(self._session(), self._session(), self.schema, self.component, self._opened_by)
+        session = self._session()
+
+        def begin() -> SavepointStash:
+            return SavepointStash(session, self._session(), self.schema, self.component, self._opened_by)
+
+        try:
+            stash = session.run(begin, writing=False)
+        except BaseException:
+            session.close()
+            raise
         try:
             return stash, stash.write(bootstrap)
         except BaseException:

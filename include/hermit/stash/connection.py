@@ -25,10 +25,12 @@ _DEFAULTS: dict[str, Any] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }
-# A process that stops while its transaction is open must not hold the fence's row for ever, and a COMMIT
-# that was acknowledged must be on disk even where the server's default says otherwise.
+# A process that stops while its transaction is open must not hold the fence's row for ever, names are
+# text whatever the database or the environment says, and a COMMIT that was acknowledged must be on disk even
+# where the server's default says otherwise.
 _SESSION = """
 SET idle_in_transaction_session_timeout = '60s';
+SET client_encoding = 'UTF8';
 SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';
 """
 

@@ -150,6 +150,9 @@ def translate(
     for cause, result, what in _NOT_RETRIED:
         if isinstance(error, cause):
             return result(f"{what}: {where}: {detail}")
+    # A standby refuses the isolation level of a write before it could refuse the write.
+    if isinstance(error, pg.FeatureNotSupported) and "hot standby" in detail:
+        return ReadOnlyRole(f"the server is a standby: {where}: {detail}")
     if isinstance(error, pg.InsufficientPrivilege):
         denied = ReadOnlyRole if writing else PermissionDenied
         return denied(f"permission denied: {where}: {detail}")
