@@ -185,6 +185,8 @@ def test_status_shows_the_last_upgrade_as_text_as_json_and_to_prometheus(
     assert (stored["rows"], stored["live_rows"]) == (live["rows"] + 2, live["rows"])
     lines = _status("--prometheus").splitlines()
     _check_exposition(lines)
+    explained = (Path(__file__).parents[2] / "docs" / "reference" / "metrics.md").read_text()
+    assert all(f"`{line.split()[2]}`" in explained for line in lines if line.startswith("# TYPE"))
     items = sum(row.collection == "items" for row in old())
     step = f"v{MIN_STASH_VERSION}_to_v{MIN_STASH_VERSION + 1}"
     for sample in (
