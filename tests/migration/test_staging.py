@@ -494,3 +494,14 @@ def test_what_was_taken_away_and_added_since_is_copied_back_right(stores: Stores
     before = truth(stores)[1]
     move(stores, ROLLBACK)
     assert truth(stores) == ("stash", before)
+
+
+def test_work_is_cut_by_size_into_as_many_partitions_as_keep_all_cores_busy() -> None:
+    def run(function: Any, items: Any) -> list[Part]:
+        return []
+
+    mib = 1 << 20
+    workers = staging.Workers(run, lambda: 2)
+    assert [workers.partitions(1, size * mib) for size in (0, 1, 60, 200, 600, 3_000)] == [1, 1, 2, 4, 6, 24]
+    limited = staging.Workers(run, lambda: 2, Limits(rows_per_partition=100))
+    assert [limited.partitions(rows, mib) for rows in (0, 100, 101)] == [1, 1, 2]

@@ -27,7 +27,7 @@ from hermit.stash.schema import create_heap_indexes
 # Kinds of which a large catalog has many; of the others it has as few as a small one.
 _MANY = ("items", "audit_log", "storage_usage", "system_object_mappings")
 _SEED_OBJECTS = 20_000
-_TOMBSTONES = 30
+_TOMBSTONES = 10
 _CUT_OVERS = 3
 
 

@@ -41,7 +41,10 @@ class Workers:
         else:
             # Several per core even out what a slow one costs, where a task is not mostly its own start.
             each = 1 if size < _PARTITION_BYTES else 2
-            wanted = max(each * self.parallelism(), -(-size // _PARTITION_BYTES))
+            cores = self.parallelism()
+            wanted = max(each * cores, -(-size // _PARTITION_BYTES))
+            # No core is idle while the last ones are done.
+            wanted = -(-wanted // cores) * cores
         return max(1, min(wanted, _PARTITIONS_MAX))
 
 
