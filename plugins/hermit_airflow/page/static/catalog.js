@@ -179,11 +179,16 @@ const ROWS = [
   ["opened_by", "opened by", (value) => value ?? "–"],
 ];
 
-function stores(data) {
+function stores(data, work) {
   const line = (name, cells) => h("tr", {}, h("th", { scope: "row" }, name), cells.map((cell) => h("td", {}, cell)));
   const sizes = data.contents;
-  const digest = (side) =>
-    side.digest_state === "known" ? h("code", {}, side.digest) : side.digest_state === "on request" ? "on request" : side.digest_state === "working" ? "working…" : "failed";
+  const digest = (side, store) => {
+    if (side.digest_state === "known") return h("code", {}, side.digest);
+    if (side.digest_state === "working") return "working…";
+    const label = `Work out the digest of ${store}`;
+    const again = side.digest_state === "failed" ? "It failed. " : null;
+    return [again, h("button", { type: "button", class: "small", "data-key": `digest-${store}`, "aria-label": label, onclick: work }, "Work it out")];
+  };
   const same = sizes && sizes.stash.digest && sizes.stash.digest === sizes.persist.digest;
   return card(
     "Both stores",
@@ -200,7 +205,7 @@ function stores(data) {
           ROWS.map(([field, name, show]) => line(name, STORES.map((store) => show(data[store][field])))),
           sizes && line("rows", STORES.map((store) => count(sizes[store].rows))),
           sizes && line("bytes", [bytes(sizes.stash.bytes) + " of keys and values", bytes(sizes.persist.bytes) + " of files"]),
-          sizes && line("digest", STORES.map((store) => digest(sizes[store]))),
+          sizes && line("digest", STORES.map((store) => digest(sizes[store], store))),
           line("last merged", [data.consolidated ? `consolidated ${moment(data.consolidated)}` : "–", data.compacted_ms ? `compacted ${moment(data.compacted_ms)}` : "–"]),
         ),
       ),
@@ -286,12 +291,12 @@ export async function showCatalog(main, organization) {
   let measured = null;
   let polling = null;
 
-  const measure = async (catalog) => {
+  const measure = async (catalog, ask = false) => {
     const version = JSON.stringify([catalog.stash.content_version, catalog.persist.content_version, catalog.persist.delta_version]);
     const working = contents && STORES.some((store) => contents[store].digest_state === "working");
-    if (version === measured && !working) return;
+    if (version === measured && !working && !ask) return;
     measured = version;
-    contents = await get(`${path}/contents`).catch(() => contents);
+    contents = await get(`${path}/contents${ask ? "?digest=true" : ""}`).catch(() => contents);
   };
 
   const draw = (catalog) => {
@@ -305,7 +310,7 @@ export async function showCatalog(main, organization) {
     parts.show(main, "diagram", { protocol, state, transitions: catalog.transitions }, (data) =>
       card("State", diagram(protocols[data.protocol], data.state), h("h3", {}, "From here"), fromHere(data.transitions)),
     );
-    parts.show(main, "stores", { stash: catalog.stash, persist: catalog.persist, truth: source_of_truth, consolidated: catalog.consolidated, compacted_ms: catalog.compacted_ms, contents }, stores);
+    parts.show(main, "stores", { stash: catalog.stash, persist: catalog.persist, truth: source_of_truth, consolidated: catalog.consolidated, compacted_ms: catalog.compacted_ms, contents }, (data) => stores(data, () => measure(catalog, true)));
     parts.show(main, "staged", catalog.staged, staged);
     parts.show(main, "moves", catalog.moves, moves);
   };
