@@ -16,12 +16,14 @@ __all__ = ["pictures"]
 pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(2400)]
 
 
-def _start(frame: FrameLocator, action: str) -> None:
+def _start(frame: FrameLocator, action: str, rows_per_second: int | None = None) -> None:
     """Press a button of the page and agree."""
     button = frame.locator(f"[data-action={action}]:not([aria-disabled])")
     button.click()
     if action == "migrate":
         frame.get_by_label("Protocol").select_option("double")
+    if rows_per_second is not None:
+        frame.get_by_label("At most").fill(str(rows_per_second))
     frame.locator("dialog button[value=go]").click()
 
 
@@ -63,8 +65,9 @@ def test_a_move_is_watched_killed_resumed_and_rolled_back(
     _expect_lit(frame, "true-absent")
     picture(page, pictures / "killed-light.png")
 
-    _start(frame, "migrate")
-    expect(frame.locator(".card.running h2")).to_contain_text("snapshot")
+    # Throttled, so that there is something to watch: how far it is, how fast, and how long it will take.
+    _start(frame, "migrate", rows_per_second=100)
+    expect(frame.locator(".gauge + p")).to_contain_text("rows/s")
     picture(page, pictures / "running-light.png")
     _watch(machine, frame, Tombstones(True, False), "true-false")
     expect(frame.locator("[data-truth]")).to_have_text("persist")

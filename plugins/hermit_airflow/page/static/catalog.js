@@ -312,7 +312,9 @@ export async function showCatalog(main, organization) {
     );
     parts.show(main, "stores", { stash: catalog.stash, persist: catalog.persist, truth: source_of_truth, consolidated: catalog.consolidated, compacted_ms: catalog.compacted_ms, contents }, (data) => stores(data, () => measure(catalog, true)));
     parts.show(main, "staged", catalog.staged, staged);
-    parts.show(main, "moves", catalog.moves, moves);
+    // What is under way stands above, with its clock running.
+    const ended = catalog.moves.filter((run) => !["queued", "running"].includes(run.state));
+    parts.show(main, "moves", ended, moves);
   };
 
   for (const name of ["trouble", "head", "actions", "half", "running", "diagram", "stores", "staged", "moves"]) {

@@ -35,7 +35,7 @@ export function runLink(run) {
 }
 
 const WIDTH_MIN = 0.6;
-const NOT_RUN = { skipped: "passed over", upstream_failed: "not reached", failed: "not reached" };
+const NOT_RUN = { skipped: "skipped", upstream_failed: "not reached", failed: "not reached" };
 
 // One bar per step, on the run's own time axis.
 export function stepBars(run) {
