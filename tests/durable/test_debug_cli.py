@@ -12,6 +12,7 @@ from hermit.cli.__main__ import debug_main
 from hermit.formats.generate import rows as generate
 from hermit.formats.versions import STASH_VERSION
 from hermit.objects import KINDS
+from hermit.persist.storage.abc import poll
 from hermit.rows import Row
 
 from .conftest import Lab, Run, fill
@@ -211,7 +212,8 @@ def test_a_closed_or_crashed_holder_holds_nothing(hermit: Run, lab: Lab, store: 
     with lab.unopened().open() as opened:
         assert lab.unopened().holder() is not None
         assert opened.epoch == 1
-    assert lab.unopened().holder() is None
+    # The server of the stash takes a moment to notice that a session has ended.
+    assert poll(lambda: lab.unopened().holder() is None, 60)
     assert hermit("debug", "edit", "roles", *_json("roles", 7), store, "--yes").code == 0
 
 

@@ -8,6 +8,7 @@ any opener does; it is refused while somebody holds the catalog, tried in memory
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from hermit.rows import Update
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None)
+
+_LOOKS = 10
+_LOOK_AGAIN_S = 0.05
 
 Target = Annotated[Path | None, typer.Argument(help="A file to write to; by default standard output.")]
 KindArgument = Annotated[str, typer.Argument(metavar="KIND", help="The object type, as `dump` names it.")]
@@ -259,7 +263,13 @@ def _refuse_unless_ready(unopened: UnopenedCatalogState) -> None:
 def _refuse_if_held(unopened: UnopenedCatalogState) -> None:
     from hermit.durable.errors import Held
 
+    # A server takes a moment to notice that a session has ended: whoever just let go holds nothing.
     holder = unopened.holder()
+    for _ in range(_LOOKS):
+        if holder is None:
+            return
+        time.sleep(_LOOK_AGAIN_S)
+        holder = unopened.holder()
     if holder is not None:
         raise Held(
             f"the {unopened.store} catalog is held open by {holder}, at epoch {unopened.epoch()}; "
