@@ -13,6 +13,7 @@ from hermit.migration import steps
 from hermit.migration.move import Move
 from hermit.migration.protocol import SINGLE, Direction, Step
 from hermit.migration.stores import Stores, connect
+from hermit.service import link
 from hermit.service.clock import HybridTimestamp
 from hermit.service.commands import CreateSchema
 from hermit.service.homes import TwoStores
@@ -156,3 +157,36 @@ def test_a_mover_that_was_fenced_by_the_service_cannot_cut_over(stores: Stores, 
         with pytest.raises(Fenced):
             side.resume(token).confirm_leadership()
     assert moving.result(node.execute(CreateSchema(name="s"))).version == 2
+
+
+def test_a_node_that_is_about_to_take_over_leaves_the_next_move_alone(
+    stores: Stores, moving: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = moving.node()
+    monkeypatch.setattr(link.random, "randrange", lambda _: 1_000)
+    move(stores, MIGRATE, "single")
+    during = node.execute(CreateSchema(name="during"))
+    for _ in range(3):
+        node.step()
+    # It has found the new truth, and waits whether another node is quicker. So is somebody else.
+    asked = Move.parse(
+        direction="rollback",
+        organization_id=str(stores.organization_id),
+        protocol="single",
+        dry_run=False,
+        run_id="next",
+    )
+    fencing = steps.fence_epoch(stores, asked)
+    for _ in range(3):
+        moving.time.ms += 1_001
+        node.step()
+    assert not node.is_writable
+    with stores.resumed(fencing):
+        pass
+    move(stores, ROLLBACK, "single")
+    for _ in range(3):
+        node.step()
+        moving.time.ms += 1_001
+    moving.until(lambda: node.is_writable, node)
+    assert moving.result(during).version == 2
+    assert node.store == "stash"

@@ -8,7 +8,8 @@ Anybody else who opens the catalog, above all a move, raises the epoch: every no
 then on a node only reads, through a handle that fences nobody, wherever the truth is; and waits
 
 - until the token in the catalog is the current one again: another node has taken over, and it joins;
-- until the truth is in another store: the move is over, and it takes over there;
+- until the truth is in another store: the move is over, and it takes over there, unless somebody has opened
+  that since, as the next move does: then it waits again;
 - until its patience ends: then it takes the catalog back, and a move that still runs is the one fenced.
 
 The nodes wait for a random moment before they take over, so that usually one does and the rest join it. If
@@ -51,6 +52,7 @@ class Link:
         self._now_ms = now_ms
         self._left: str | None = None
         self._take_over_ms: int | None = None
+        self._opener: FenceToken | None = None
         self.log: UpdateLog | None = None
         self.writable = False
 
@@ -80,7 +82,7 @@ class Link:
         """Let go of a log that somebody else owns now."""
         if self.writable:
             self._left = self.store
-            self._take_over_ms = None
+            self._take_over_ms = self._opener = None
         if self.log is not None:
             self.log.close()
         self.log = None
@@ -98,13 +100,17 @@ class Link:
     def _may_take_over(self, truth: UnopenedCatalogState) -> bool:
         now_ms = self._now_ms()
         jitter_ms = random.randrange(self._settings.take_over_jitter_ms + 1)
-        if self._left is not None and self._left != truth.store:
+        opener = None if self.log is None else self.log.state.token
+        is_opened_anew = self._opener is not None and not _is_same(self._opener, opener)
+        was_in = self._left or (self._opener.store if self._opener else truth.store)
+        if was_in != truth.store:
             # The truth has moved: there is nothing to wait for but the other nodes.
             self._left = None
             self._take_over_ms = now_ms + jitter_ms
-        elif self._take_over_ms is None:
-            must_wait = self._left is not None or self._home.is_moving()
+        elif self._take_over_ms is None or is_opened_anew:
+            must_wait = self._left is not None or is_opened_anew or self._home.is_moving()
             self._take_over_ms = now_ms + jitter_ms + must_wait * self._settings.move_patience_ms
+        self._opener = opener
         return now_ms >= self._take_over_ms
 
     def _take_over(self) -> bool:
@@ -123,8 +129,7 @@ class Link:
         self.log = UpdateLog(state, self._marshaller)
         self.writable = writable
         if writable:
-            self._left = None
-            self._take_over_ms = None
+            self._left = self._take_over_ms = self._opener = None
         return True
 
 
@@ -139,7 +144,7 @@ def owner(state: DurableCatalogState) -> FenceToken | None:
         raise LogDamaged(f"the setting {OWNER} holds no fencing token") from error
 
 
-def _is_same(owner: FenceToken | None, token: FenceToken) -> bool:
-    if owner is None:
-        return False
+def _is_same(owner: FenceToken | None, token: FenceToken | None) -> bool:
+    if owner is None or token is None:
+        return owner is token
     return (owner.store, owner.epoch, owner.nonce) == (token.store, token.epoch, token.nonce)
