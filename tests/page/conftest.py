@@ -39,9 +39,9 @@ def made(machine: Machine) -> dict[str, Made]:
     return {one.name: one for one in make_all(machine.stash_url, machine.shards)}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Debian's Chromium."""
+    """Debian's Chromium. Its driver keeps an event loop running, which tests of other modules cannot bear."""
     with sync_playwright() as playwright:
         # Chromium's own sandbox does not work for root, nor in most containers.
         browser = playwright.chromium.launch(executable_path=str(chromium()), args=["--no-sandbox"])
@@ -49,7 +49,7 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def login(browser: Browser, machine: Machine) -> StorageState:
     """The cookies of somebody who may operate, logged in through Airflow's form."""
     context = browser.new_context()
