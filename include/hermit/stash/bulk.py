@@ -1,9 +1,9 @@
 """Bulk out: the contents as Arrow, in parts that any number of processes read at once.
 
-`export` consolidates, then opens a transaction and exports its snapshot. While that stands open, parts of
-the table, cut by `ctid` ranges, are read under the same snapshot wherever `read_range` is called: all
-parts together are the contents at one version, whatever is written meanwhile. In it every diff is +1,
-so that a part need not know the others.
+`export` consolidates where that is needed, then opens a transaction and exports its snapshot. While that
+stands open, parts of the table, cut by `ctid` ranges, are read under the same snapshot wherever
+`read_range` is called: all parts together are the contents at one version, whatever is written meanwhile.
+In it every diff is +1, so that a part need not know the others.
 
 The way back is in `side.py` and `cutover.py`; all are imported from here.
 """
@@ -141,14 +141,14 @@ def _batches(
 def _begin(stash: Stash, connection: psycopg.Connection, partitions: int) -> Export:
     statements = control(stash.schema, stash.component)
     for _ in range(_ATTEMPTS_MAX):
-        consolidate(stash)
         connection.execute(_BEGIN_EXPORT)
         row = check(stash.token, fence_row(connection, statements.read_fence), stash.where)
         work = render("SELECT EXISTS (SELECT 1 FROM {schema}.{heap} WHERE diff <> 1)", **_names(stash, row))
         if not _one(connection, work):
             return _describe(stash, connection, row, partitions)
-        # A writer got in between: consolidate again.
+        # Mostly there is nothing to do. Where there is, a writer may get in again afterwards.
         connection.execute(b"ROLLBACK")
+        consolidate(stash)
     raise Contended(f"{stash.where}: no consolidated moment in {_ATTEMPTS_MAX} attempts")
 
 
