@@ -1,11 +1,8 @@
-"""A real Airflow, with its scheduler and API: approvals, backfills, assets and maintenance."""
+"""A real Airflow, with its scheduler and API: approvals, assets and maintenance."""
 
 from __future__ import annotations
 
-import json
-import os
 import uuid
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
@@ -18,17 +15,11 @@ from tests.airflow.machine import Machine, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.airflow, pytest.mark.timeout(1800)]
 
-# The specification says ten; each costs half a minute of both cores.
-_BACKFILL_DAYS = int(os.environ.get("HERMIT_TEST_BACKFILL_DAYS", "2"))
-
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    """An Airflow whose migrations have a schedule, as backfills need."""
-    machine = Machine(tmp_path_factory.mktemp("running") / "home", HERMIT_MIGRATE_SCHEDULE="@daily")
+    machine = Machine(tmp_path_factory.mktemp("running") / "home")
     with machine.is_up():
-        # The scheduler's own first run is for this machine's own catalog, which no test uses.
-        machine.api().call("PATCH", "/api/v2/dags/migrate_catalog", {"is_paused": False})
         yield machine
 
 
@@ -94,43 +85,6 @@ def asset_events(api: AirflowApi, organization_id: str) -> list[dict[str, Any]]:
     path = "/api/v2/assets/events?source_dag_id=migrate_catalog&source_task_id=set_tombstone&limit=1000"
     events = api.call("GET", path)["asset_events"]
     return [event for event in events if event["uri"] == f"hermit://catalog/{organization_id}"]
-
-
-def test_a_backfill_during_a_manual_run_moves_the_catalog_once(machine: Machine, catalog: str) -> None:
-    api, stores = machine.api(), machine.stores(catalog)
-    conf = {"organization_id": catalog}
-    manual = api.trigger("migrate_catalog", conf)
-    machine.airflow(
-        *("backfill", "create", "--dag-id", "migrate_catalog", "--max-active-runs", "3"),
-        *("--from-date", "2026-02-01", "--to-date", f"2026-02-{_BACKFILL_DAYS:02}"),
-        *("--dag-run-conf", json.dumps(conf)),
-    )
-
-    def ended() -> list[dict[str, Any]] | None:
-        runs = api.call("GET", "/api/v2/dags/migrate_catalog/dagRuns?limit=100")["dag_runs"]
-        mine = [run for run in runs if run["conf"].get("organization_id") == catalog]
-        done = all(run["state"] in ("success", "failed") for run in mine)
-        return mine if done and len(mine) == _BACKFILL_DAYS + 1 else None
-
-    runs = {run["dag_run_id"]: run["state"] for run in wait_for(ended)}
-    assert manual in runs
-    outcomes = Counter(outcome(api, run_id, state) for run_id, state in runs.items())
-    assert set(outcomes) <= {"moved", "nothing to do", "fenced"}
-    assert outcomes["moved"] == 1
-    assert stores.state().truth.store == "persist"
-    with stores.stash.inspect() as stash, stores.persist.inspect() as persist:
-        assert stash.digests() == persist.digests()
-    assert len(asset_events(api, catalog)) == 1
-
-
-def outcome(api: AirflowApi, run_id: str, state: str) -> str:
-    """What the report says, or `fenced`, if the task that failed says that another run took over."""
-    if state == "success":
-        return str(api.xcom("migrate_catalog", run_id, "report")["outcome"])
-    path = f"/api/v2/dags/migrate_catalog/dagRuns/{quote(run_id)}/taskInstances"
-    (task,) = [one for one in api.call("GET", path)["task_instances"] if one["state"] == "failed"]
-    log = api.call("GET", f"{path}/{task['task_id']}/logs/{task['try_number']}")
-    return "fenced" if "another run took over" in json.dumps(log) else f"{task['task_id']} failed: {log}"
 
 
 def test_maintenance_and_upgrade_check_run_as_dags(machine: Machine, catalog: str) -> None:
