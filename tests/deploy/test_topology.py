@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 _DAG = "migrate_catalog"
 # A catalog of one small part would be staged in the driver, without the cluster.
-_SMALL_PARTS = {"rows_per_partition": 60}
+_SMALL_PARTS = {"rows_per_partition": 160}
 
 
 @pytest.fixture
