@@ -147,16 +147,16 @@ class _Churn:
 
     def __init__(self, stash: Stash) -> None:
         self._stash = stash
-        self._values: dict[bytes, bytes] = {}
         self._generator = random.Random(2)
+        self._values = {b"key %d" % number: self._generator.randbytes(100) for number in range(_KEYS)}
+        # All keys are there from the start, so that the first commit does the same work as the last.
+        stash.write(lambda t: t.append((Row("items", *pair), 1) for pair in self._values.items()))
 
     def block(self) -> None:
         for _ in range(_COMMITS_PER_BLOCK):
             key = b"key %d" % self._generator.randrange(_KEYS)
-            old, new = self._values.get(key), self._generator.randbytes(100)
-            changes = [(Row("items", key, new), 1)]
-            if old is not None:
-                changes.append((Row("items", key, old), -1))
+            old, new = self._values[key], self._generator.randbytes(100)
+            changes = [(Row("items", key, old), -1), (Row("items", key, new), 1)]
             self._stash.write(lambda t, changes=changes: t.append(changes))  # type: ignore[misc]
             self._values[key] = new
         consolidate(self._stash)
