@@ -34,13 +34,14 @@ def test_maintenance_fences_nobody_and_changes_no_contents(stores: Stores, moved
         for number in range(20):
             catalog.set_setting("counter", str(number))
         before, epochs = truth(stores), (stores.stash.epoch(), stores.persist.epoch())
+        results = {}
         for action in maintenance.ACTIONS:
-            maintenance.run(stores, action)
+            results[action] = maintenance.run(stores, action)
             catalog.set_setting("counter", "19")
         assert (truth(stores), (stores.stash.epoch(), stores.persist.epoch())) == (before, epochs)
-    done = maintenance.last(stores.location)
-    assert set(done) == set(maintenance.ACTIONS)
-    assert done["verify"]["objects"] == before[1].rows + len(_own_config(stores))
+    assert results["verify"]["objects"] == before[1].rows + len(_own_config(stores))
+    # What was done is kept beside the shard, where there is one.
+    assert set(maintenance.last(stores.location)) == (set(maintenance.ACTIONS) if moved else set())
 
 
 def _own_config(stores: Stores) -> list[str]:
