@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from hermit.embedded.postgres import EmbeddedPostgres
-from tests.airflow.machine import HERMIT, Machine
+from hermit.migration.failpoints import VARIABLE
+from tests.airflow.machine import Machine
 
 pytestmark = [pytest.mark.slow, pytest.mark.airflow, pytest.mark.timeout(900)]
 
@@ -47,23 +47,17 @@ def test_a_catalog_goes_there_and_back_and_there_again(machine: Machine) -> None
 
 
 def test_a_migration_that_is_killed_leaves_the_stash_the_truth_and_can_be_run_again(machine: Machine) -> None:
-    process = subprocess.Popen(
-        [HERMIT, "migrate"], stderr=subprocess.PIPE, text=True, env=machine.environment
-    )
-    assert process.stderr is not None
-    for line in process.stderr:
-        if "snapshot" in line:
-            process.kill()
-            break
-    process.wait()
-    process.stderr.close()
-    assert "stopped" in machine.must("down")
-    killed = machine.status()
-    assert (killed["source_of_truth"], killed["stash"]["tombstone"]) == ("stash", None)
-    machine.must("migrate")
+    machine.environment[VARIABLE] = "replace.begun"
+    killed = machine.hermit("migrate")
+    assert killed.returncode == 1
+    assert "code -9" in killed.stderr
+    del machine.environment[VARIABLE]
+    before = machine.status()
+    assert (before["source_of_truth"], before["stash"]["tombstone"]) == ("stash", None)
+    assert "already" not in machine.must("migrate")
     moved = machine.status()
     assert moved["source_of_truth"] == "persist"
-    assert moved["persist"]["digest"] == killed["stash"]["digest"]
+    assert moved["persist"]["digest"] == before["stash"]["digest"]
 
 
 def test_a_running_airflow_is_used_when_there_is_one(machine: Machine) -> None:

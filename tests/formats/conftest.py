@@ -10,7 +10,15 @@ import pytest
 from hermit.formats.layout import Layout
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ("include/hermit", "plugins", "tests/formats", "pyproject.toml", "setup.py", "README.md")
+SOURCES = (
+    "include/hermit",
+    "plugins",
+    "spark_jobs",
+    "tests/formats",
+    "pyproject.toml",
+    "setup.py",
+    "README.md",
+)
 
 
 @pytest.fixture

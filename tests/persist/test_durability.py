@@ -152,5 +152,6 @@ def test_persist_knows_nothing_of_the_catalog() -> None:
                         ["hermit"],
                         ["hermit", "persist"],
                         ["hermit", "errors"],
+                        ["hermit", "failpoints"],
                         ["hermit", "rows"],
                     ), (path, name)

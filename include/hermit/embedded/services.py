@@ -63,14 +63,15 @@ def up(settings: Settings, port: int | None, say: Callable[[str], None]) -> Serv
     if _read(settings) is not None:
         say("clearing away what is left of an earlier start")
         _end_processes(settings)
-    chosen = _choose_port(port)
+    chosen, reservation = _choose_port(port)
     server = EmbeddedPostgres(settings.home / "postgres")
     if settings.stash_is_embedded:
         server.start()
     say("preparing airflow's database")
     airflow.ensure_database(settings)
     say(f"starting airflow on port {chosen}")
-    services = _start_components(settings, chosen, server.hold)
+    services = _start_components(settings, chosen, (*server.hold, reservation.fileno()))
+    reservation.close()
     try:
         _wait_until_healthy(settings, services)
     except Unavailable:
@@ -114,12 +115,28 @@ def _read(settings: Settings) -> Services | None:
         return Services(0, {"unreadable": (0, 0.0)})
 
 
-def _choose_port(wanted: int | None) -> int:
-    if wanted is not None:
-        if not _is_free(wanted):
-            raise InvalidInput(f"port {wanted} is in use", hint="name another, or none at all")
-        return wanted
-    return _PORT_DEFAULT if _is_free(_PORT_DEFAULT) else _free_port()
+def _choose_port(wanted: int | None) -> tuple[int, socket.socket]:
+    """A port that nobody uses, and the socket that keeps other starts from choosing it as well."""
+    for port in (wanted,) if wanted is not None else (_PORT_DEFAULT, *(_free_port() for _ in range(10))):
+        reservation = _reserve(port) if _is_free(port) else None
+        if reservation is not None:
+            return port, reservation
+    raise InvalidInput(f"port {wanted} is in use", hint="name another, or none at all")
+
+
+def _reserve(port: int) -> socket.socket | None:
+    """Claim a port on this machine before anything listens there, which takes Airflow half a minute.
+
+    The name is gone with the last process that holds the socket: Airflow's own inherit it.
+    """
+    claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        if sys.platform == "linux":
+            claim.bind(f"\0hermit-airflow-{port}")
+    except OSError:
+        claim.close()
+        return None
+    return claim
 
 
 def _is_free(port: int) -> bool:
