@@ -135,6 +135,19 @@ def test_a_token_goes_on_in_another_process_until_it_is_fenced(client: StashClie
             resumed.write(add_row)
 
 
+def test_an_opener_takes_no_predicate_locks_however_much_it_reads_and_writes(client: ClosingClient) -> None:
+    """A server has room for few of them; the upgrade of a large catalog would fill it."""
+    mine = b"SELECT count(*) FROM pg_locks WHERE mode = 'SIReadLock' AND pid = pg_backend_pid()"
+
+    def bootstrap(transaction: StashTransaction) -> tuple[int]:
+        for name in ("items", "roles"):
+            transaction.append((Row(name, b"%d" % n, b"value"), 1) for n in range(3000))
+            assert sum(1 for _ in transaction.rows(name)) == 3000
+        return tuple(transaction.execute(mine).fetchone())
+
+    assert client.open(bootstrap)[1] == (0,)
+
+
 @pytest.mark.row("M-10")
 def test_the_epoch_goes_on_from_the_stored_one_after_a_kill(client: ClosingClient) -> None:
     program = (

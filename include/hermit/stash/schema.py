@@ -131,8 +131,10 @@ def create_heap_indexes(schema: str, heap: str) -> list[bytes]:
 
 
 BEGIN_WRITE = b"BEGIN ISOLATION LEVEL SERIALIZABLE"
-# An opener may upgrade the contents, and think for minutes between two statements.
-BEGIN_OPEN = BEGIN_WRITE + b"; SET LOCAL idle_in_transaction_session_timeout = '10min'"
+# An opener holds the fence's row from its first statement on, so that no writer commits beside it: a
+# snapshot is as good as serializable here, and tracks no predicate locks, which the upgrade of a large
+# catalog would run out of. It may think for minutes between two statements.
+BEGIN_OPEN = b"BEGIN ISOLATION LEVEL REPEATABLE READ; SET LOCAL idle_in_transaction_session_timeout = '10min'"
 # A reader sees one snapshot. Writers take turns at the fence's row, so that every snapshot is a state
 # between two of them: repeatable read is as good as serializable here and tracks no predicate locks.
 BEGIN_READ = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
