@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import tracemalloc
 import uuid
 from typing import Any
 
@@ -11,6 +13,7 @@ from psycopg import sql
 
 from hermit.durable.contents import MOVED
 from hermit.durable.errors import HistoryGone
+from hermit.durable.load import load
 from hermit.errors import CorruptData, Fenced
 from hermit.formats import codec
 from hermit.rows import Row
@@ -94,6 +97,35 @@ def test_a_row_that_is_there_twice_or_less_than_never_is_damage(stash: Lab, diff
         opened.stash.write(lambda transaction: transaction.append([(row, -1), (other, 1)]))
     with pytest.raises(CorruptData, match="roles"):
         stash.open()
+
+
+def test_contents_with_much_that_was_not_merged_are_loaded_in_the_memory_of_what_is_live(stash: Lab) -> None:
+    """As after an upgrade that rewrote every row, several times."""
+    rows = 25_000
+    client = stash.unopened().client  # type: ignore[attr-defined]
+    stash.open().close()
+
+    def rewrite(transaction: Any, old: bytes | None, new: bytes) -> None:
+        for value, diff in ((old, -1), (new, 1)):
+            if value is not None:
+                transaction.append((Row("items", b"%d" % n, value), diff) for n in range(rows))
+
+    values = [b"%d" % n * 1000 for n in range(4)]
+    with client.open(lambda transaction: None)[0] as handle:
+        for old, new in zip([None, *values], values, strict=False):
+            handle.write(lambda t, old=old, new=new: rewrite(t, old, new))
+        tracemalloc.start()
+        try:
+            found = handle.read(lambda t: load(t, client.schema, ["items"]))["items"]
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert found == {b"%d" % n: values[-1] for n in range(rows)}
+        live = sum(sys.getsizeof(key) + sys.getsizeof(value) for key, value in found.items())
+        assert peak < 2 * live
+        handle.write(lambda t: t.append([(Row("items", b"7", b"another"), 1)]))
+        with pytest.raises(CorruptData, match="items"):
+            handle.read(lambda t: load(t, client.schema, ["items"]))
 
 
 def test_a_side_table_replaces_all_contents_and_readers_take_them_over(stash: Lab, persist: Lab) -> None:
