@@ -122,16 +122,21 @@ def check_free(schema: SchemaDescriptor, name: str) -> None:
     """Refuse a name that something in the schema has already."""
     found = schema.named(name)
     if found is not None:
-        raise ObjectExists(f"{schema.name}.{name} exists already: it is a {found.object_type.word}")
+        raise _taken(schema, found)
 
 
 def is_there(schema: SchemaDescriptor, name: str, type_: ObjectType, if_not_exists: bool) -> bool:
     """Whether there is nothing to create. Refuses a taken name, unless that is what was asked for."""
     found = schema.named(name)
-    if if_not_exists and found is not None and found.object_type is type_:
+    if found is None:
+        return False
+    if if_not_exists and found.object_type is type_:
         return True
-    check_free(schema, name)
-    return False
+    raise _taken(schema, found)
+
+
+def _taken(schema: SchemaDescriptor, found: CatalogObjectDescriptor) -> ObjectExists:
+    return ObjectExists(f"{schema.name}.{found.name} exists already: it is a {found.object_type.word}")
 
 
 def check_unused(catalog: Catalog, descriptor: CatalogObjectDescriptor) -> None:

@@ -21,8 +21,10 @@ Check = Callable[[object], bool]
 def check_fields(given: Any) -> None:
     """Refuse a field of another type than it is declared with; turn lists into tuples."""
     kind: Any = type(given)
-    for name, declared, is_right in _fields(kind):
+    for name, declared, usual, is_right in _fields(kind):
         value = getattr(given, name)
+        if type(value) in usual and (type(value) is not str or value.isascii()):
+            continue
         if type(value) in (list, tuple):
             value = _frozen(value)
             object.__setattr__(given, name, value)
@@ -51,9 +53,15 @@ def _frozen(value: Any) -> Any:
 
 
 @cache
-def _fields(kind: Any) -> list[tuple[str, str, Check]]:
-    hints = get_type_hints(kind)
-    return [(each.name, str(each.type), _check(hints[each.name])) for each in dataclasses.fields(kind)]
+def _fields(kind: Any) -> list[tuple[str, str, frozenset[type], Check]]:
+    hints = {each: get_type_hints(kind)[each.name] for each in dataclasses.fields(kind)}
+    return [(each.name, str(each.type), _usual(hint), _check(hint)) for each, hint in hints.items()]
+
+
+def _usual(hint: Any) -> frozenset[type]:
+    """Types whose values are right without a closer look. Tuples are none of them: what is in them counts."""
+    options = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    return frozenset(each for each in options if isinstance(each, type) and get_origin(each) is None)
 
 
 def _check(hint: Any) -> Check:
