@@ -16,6 +16,7 @@ What must hold, whatever fails in between:
 - A future is told its version only after this node has applied it, and `delay_duration_ms` after the
   version became active and durable: by then every node has applied it, or refuses to answer for the present.
 - Refusals are told only when everything that they were based on is in the log.
+- Nobody is forgotten: `_wake` is set after something was queued and cleared before a step looks for it.
 """
 
 from __future__ import annotations
@@ -60,8 +61,6 @@ from hermit.service.wire.marshaller import UpdateLogMarshaller
 
 T = TypeVar("T")
 
-_LINGER_STEP_S = 0.0002
-
 
 class CatalogManager(Follower):
     """A node of the service: reads like `CatalogService`, and executes commands."""
@@ -87,7 +86,8 @@ class CatalogManager(Follower):
         self._tasks = Tasks(self._answers)
         self._waiters: list[tuple[HybridTimestamp, Future[None]]] = []
         self._claim_due_ms = 0
-        self._last_group = 0
+        self._expected = 0
+        self._step_s = 0.0
         self._step_lock = threading.Lock()
         self._wake = threading.Event()
         self._listeners.on_idle = self._wake.set
@@ -208,21 +208,26 @@ class CatalogManager(Follower):
 
     def _run(self) -> None:
         while not self._stopping and self._failure is None:
+            begun_s = time.monotonic()
             self.step()
+            self._step_s = time.monotonic() - begun_s
             self._wake.wait(self._pause_ms() / 1000)
-            self._wake.clear()
             self._linger()
+            self._wake.clear()
 
     def _linger(self) -> None:
-        """Let those who were told of the last group together come together again."""
-        end_s = time.monotonic() + self.settings.linger_ms / 1000
-        while 0 < len(self._queue) < self._last_group and time.monotonic() < end_s:
-            time.sleep(_LINGER_STEP_S)
+        """Let those who were just told come back, for no longer than a step takes: that is what it saves."""
+        if len(self._queue):
+            expected, self._expected = min(self._expected, self.settings.group_max), 0
+            patience_s = self.settings.linger_ms / 1000
+            self._queue.gather(expected, patience_s, max(self._step_s, patience_s))
 
     def _pause_ms(self) -> float:
         settings = self.settings
         if self.trouble is not None or not self._link.writable:
             return settings.search_interval_ms
+        if len(self._queue):
+            return 0
         due = self._completions.next_due
         if due is None:
             return settings.poll_interval_ms
@@ -237,7 +242,6 @@ class CatalogManager(Follower):
             if self._refusal() is not None:
                 return
             requests = self._queue.take(self.settings.group_max) if self._link.writable else []
-            self._last_group = len(requests) or self._last_group
             self.trouble = self._attempt(requests)
             self._fenced = None if self._link.writable else self._fenced
             self._queue.put_back(request for request in requests if not request.is_settled)
@@ -379,6 +383,8 @@ class CatalogManager(Follower):
         if due:
             self._held += [(self._now_ms() + self.settings.listener_patience_ms, each) for each in due]
         if self._held and (self._listeners.are_idle or self._held[0][0] <= self._now_ms()):
+            # Whoever is told may ask again at once, and go into one commit with those who wait already.
+            self._expected = len(self._held) + len(self._queue)
             # All in one call: waking the other thread for each would cost more than telling them.
             self._answers.submit(partial(_tell, [each for _, each in self._held]))
             self._held = []

@@ -10,6 +10,7 @@ import heapq
 import itertools
 import secrets
 import threading
+import time
 from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import Future
@@ -56,6 +57,8 @@ class RequestQueue:
     def __init__(self) -> None:
         self._waiting: deque[Request] = deque()
         self._lock = threading.Lock()
+        self._wanted = 0
+        self._gathered = threading.Event()
         # Drawn anew by every start of a node, so that no two commands ever have the same origin.
         self._node = secrets.randbits(63) | 1
         self._numbers = itertools.count(1)
@@ -73,6 +76,25 @@ class RequestQueue:
         """Queue a request."""
         with self._lock:
             self._waiting.append(request)
+            if len(self._waiting) == self._wanted:
+                self._gathered.set()
+
+    def gather(self, count: int, patience_s: float, limit_s: float) -> None:
+        """Return when so many requests wait; or nobody has come for a while, or it takes too long.
+
+        Of those who come only the last wakes whoever waits here.
+        """
+        end_s = time.monotonic() + limit_s
+        before = -1
+        while before < len(self._waiting) < count and time.monotonic() < end_s:
+            with self._lock:
+                before = len(self._waiting)
+                self._wanted = count
+                self._gathered.clear()
+                if before >= count:
+                    break
+            self._gathered.wait(patience_s)
+        self._wanted = 0
 
     def put_back(self, requests: Iterable[Request]) -> None:
         """Queue requests again, before all others and in the order that they had."""

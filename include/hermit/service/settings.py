@@ -44,8 +44,8 @@ class ServiceSettings:
     """How long a node's claim to the versions that it needs counts without being renewed."""
 
     linger_ms: int = 2
-    """How long the next group of commands is waited for after one of several: whoever was told of the last
-    one asks again at once, and a commit for the first few would only keep the others waiting."""
+    """How long a node waits for the next one of those who were just told of their commands: they usually ask
+    again at once, and a commit for the first few would only keep the others waiting."""
 
     listener_patience_ms: int = 200
     """How long the answer to a command waits for listeners on this node to deal with its events; and how
