@@ -2,11 +2,13 @@
 
 The first ones are of memory alone. Recovery and group commit run on both stores, the stash on a PostgreSQL
 of its own that syncs as it would in earnest. Rounds take turns, and the best of each side counts: the
-machine is shared.
+machine is shared. Only group commit compares the two sides of each round, and takes the median: what a
+disk and another process do to a commit changes by the second, and the best would be of two moments.
 """
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import time
 import uuid
@@ -40,6 +42,8 @@ from hermit.service.wire.marshaller import UpdateLogMarshaller
 _VERSIONS = 10_000
 _VERSIONS_FEW = 1_000
 _CLIENTS = 64
+_COMMANDS_EACH = 25
+_COMMANDS_ONE_BY_ONE = 100
 _CALLS = 2_000
 _CALLS_TIMED = 20
 _TARGETS = 500
@@ -60,7 +64,7 @@ def run(quick: bool, workdir: Path) -> list[Bar]:
             ("persist", lambda: init_persist_catalog_state(workdir / str(next(organization_ids)))),
         ):
             bars.append(_recovery(store, unopened(), 5 if quick else 15))
-            bars.append(_group_commit(store, unopened(), 2 if quick else 5))
+            bars.append(_group_commit(store, unopened(), 7 if quick else 15))
     finally:
         server.release()
     return bars
@@ -238,29 +242,35 @@ def _write_compacted(log: UpdateLog, marshaller: UpdateLogMarshaller) -> None:
 
 
 def _group_commit(store: str, unopened: UnopenedCatalogState, rounds: int) -> Bar:
-    """Commands per second of 64 clients at once, against one after the other."""
+    """Commands per second of 64 clients at once, against one after the other.
+
+    Either side lasts about as long. Commands are built before, as what is measured is `execute`.
+    """
     settings = ServiceSettings(delay_duration_ms=0, poll_interval_ms=5)
     numbers = iter(range(10**9))
-    single, grouped = [], []
+    ratios = []
     with CatalogManager(OneStore(unopened), settings=settings) as node:
         node.catalog_ready(1).result(60)
 
-        def execute(count: int) -> None:
-            for _ in range(count):
-                node.execute(_command(next(numbers))).result(60)
+        def execute(commands: Sequence[CreateTable]) -> None:
+            for command in commands:
+                node.execute(command).result(60)
+
+        def all_at_once(clients: ThreadPoolExecutor, shares: Sequence[Sequence[CreateTable]]) -> None:
+            list(clients.map(execute, shares))
+
+        def build(count: int) -> list[CreateTable]:
+            return [_command(number) for number in itertools.islice(numbers, count)]
 
         with ThreadPoolExecutor(_CLIENTS) as clients:
             for _ in range(rounds):
-                single.append(_per_second(50, lambda: execute(50)))
-                count = 20
-                grouped.append(
-                    _per_second(
-                        _CLIENTS * count,
-                        lambda: list(clients.map(execute, [count] * _CLIENTS)),  # noqa: B023
-                    )
-                )
+                alone = build(_COMMANDS_ONE_BY_ONE)
+                shares = [build(_COMMANDS_EACH) for _ in range(_CLIENTS)]
+                single = _per_second(len(alone), partial(execute, alone))
+                grouped = _per_second(_CLIENTS * _COMMANDS_EACH, partial(all_at_once, clients, shares))
+                ratios.append(grouped / single)
     name = f"commands a second of {_CLIENTS} clients on {store}, to one after the other"
-    return Bar(name, max(grouped) / max(single), 10, at_most=False)
+    return Bar(name, statistics.median(ratios), 10, at_most=False)
 
 
 def _per_second(count: int, work: Callable[[], object]) -> float:
