@@ -254,6 +254,40 @@ class ModelStores:
         store = protocol.truth(Tombstones(stash.tombstone, persist.tombstone)).store
         return {"stash": stash, "persist": persist}[store.value]
 
+    def fingerprint(self) -> object:
+        """Everything that whoever opens the stores next can tell; batches by the order in which they came."""
+        batches = {one.batch: number for number, one in enumerate(self._manifests.all())}
+        numbers = {one.number: ("batch", batches[one.batch]) for one in self._manifests.all()}
+
+        def files(paths: set[str]) -> object:
+            parts = (path.partition("/") for path in paths)
+            return frozenset((batches.get(batch), row) for batch, _, row in parts)
+
+        return (
+            *(
+                (
+                    one.epoch,
+                    frozenset((key, numbers.get(value, value)) for key, value in one.config.items()),
+                    one.contents,
+                    one.version,
+                    files(one.files),
+                )
+                for one in (self.stash_model, self.persist_model)
+            ),
+            *(
+                (
+                    one.direction,
+                    one.source_version,
+                    one.verified_source_version,
+                    one.verified_target_version,
+                    str(one.digest),
+                    files(self.staged.get(one.batch, set())),
+                    self.side_tables.get(one.batch),
+                )
+                for one in self._manifests.all()
+            ),
+        )
+
     def stage(self, direction: protocols.Direction, fencing: Any, batch: str) -> None:
         """What the Spark job does: one consistent read, then a manifest."""
         with self.resumed(fencing) as (stash, persist):

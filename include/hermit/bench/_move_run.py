@@ -17,7 +17,7 @@ import psutil
 from hermit import settings as settings_module
 from hermit.bench import Bar
 from hermit.bench._move_catalog import Case, move_of
-from hermit.embedded import airflow, spark
+from hermit.embedded import airflow, metadata, spark
 from hermit.errors import Unavailable
 from hermit.formats.generate import rows
 from hermit.migration import steps
@@ -91,8 +91,7 @@ def bar(workdir: Path) -> Bar:
     home = workdir / "demo"
     settings = settings_module.load(environ={**os.environ, "HERMIT_HOME": str(home)})
     settings_module.ensure_home(home)
-    with settings_module.running_stores(settings):
-        airflow.ensure_database(settings)
+    with settings_module.running_stores(settings), metadata.running(settings):
         stores = connect(settings.stash_url, settings.shards, settings.organization_id)
         load_rows(stores, rows(_DEMO_OBJECTS, 1))
         environment = airflow.environment(settings)

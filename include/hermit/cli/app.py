@@ -113,6 +113,11 @@ def run() -> None:
         # Whoever read our output has seen enough; what is left to flush has nowhere to go.
         sys.stdout = None
         sys.exit(0)
+    except OSError as error:
+        # A disk that is full, a directory that belongs to somebody else: the machine's, not a bug of ours.
+        where = f" ({error.filename})" if error.filename else ""
+        _complain(f"{error.strerror or error}{where}")
+        sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -35,7 +35,7 @@ def crash_matrix(
     anything was not as it must be in any of them.
     """
     from hermit import settings as settings_module
-    from hermit.embedded import spark
+    from hermit.embedded import metadata, spark
     from hermit.embedded.java import java_home
 
     chosen = [cell for cell in cells() if cell.is_reached and (only is None or only in str(cell))]
@@ -46,7 +46,11 @@ def crash_matrix(
     java_home()
     spark.jars(settings.home)
     failures: dict[str, str] = {}
-    with settings_module.running_stores(settings), tempfile.TemporaryDirectory() as marks:
+    with (
+        settings_module.running_stores(settings),
+        metadata.running(settings),
+        tempfile.TemporaryDirectory() as marks,
+    ):
         for number, cell in enumerate(chosen):
             error = _play(cell, settings, Path(marks) / str(number))
             typer.echo(

@@ -1,34 +1,38 @@
-"""Airflow's home on one machine: its environment, its secrets, its metadata database.
+"""Airflow's home on one machine: its environment and its secrets.
 
-Everything lives under `HERMIT_HOME/airflow`, SQLite included. Secrets are made once, readable by their
-owner only, and reach Airflow's processes through their environment. The stores are ordinary Airflow
+Everything lives under `HERMIT_HOME/airflow`, the metadata database included. Secrets are made once, readable
+by their owner only, and reach Airflow's processes through their environment. The stores are ordinary Airflow
 connections, so that the same DAGs run against real servers when the connections say so.
 """
 
 from __future__ import annotations
 
 import base64
-import fcntl
 import json
 import os
 import secrets
-import subprocess
-import sys
 from pathlib import Path
 
 from hermit.embedded import spark
-from hermit.errors import InvalidInput, Unavailable
+from hermit.embedded.postgres import EmbeddedPostgres
+from hermit.errors import InvalidInput
 from hermit.settings import Settings
 
 USER = "admin"
-# SQLite has one writer at a time. Whoever waits for less than this on a busy machine fails for nothing.
-_SQLITE_WAIT_S = 60
 _AUTH_MANAGER = "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAuthManager"
 
 
 def home(settings: Settings) -> Path:
     """AIRFLOW_HOME."""
     return settings.home / "airflow"
+
+
+def database(settings: Settings) -> EmbeddedPostgres:
+    """The server of the metadata database, apart from the stash, which may be down or somebody else's.
+
+    No truth is in there, so that a commit need not wait for the disk.
+    """
+    return EmbeddedPostgres(home(settings) / "postgres", settings={"synchronous_commit": "off"})
 
 
 def environment(settings: Settings, port: int | None = None) -> dict[str, str]:
@@ -53,7 +57,9 @@ def environment(settings: Settings, port: int | None = None) -> dict[str, str]:
         "CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(airflow / "passwords.json"),
         "API__SECRET_KEY": keys["api"],
         "API_AUTH__JWT_SECRET": keys["jwt"],
-        "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{airflow / 'airflow.db'}?timeout={_SQLITE_WAIT_S}",
+        "DATABASE__SQL_ALCHEMY_CONN": database(settings)
+        .url()
+        .replace("postgresql", "postgresql+psycopg2", 1),
         "DAG_PROCESSOR__REFRESH_INTERVAL": "30",
         "USAGE_DATA_COLLECTION__ENABLED": "False",
         "LOGGING__BASE_LOG_FOLDER": str(airflow / "logs"),
@@ -92,35 +98,6 @@ def _users() -> str:
 def password(settings: Settings) -> str:
     """The password of the admin user."""
     return _secrets(settings)["password"]
-
-
-def ensure_database(settings: Settings) -> None:
-    """Make or upgrade the metadata database; a stamp lets later starts skip it."""
-    airflow = home(settings)
-    airflow.mkdir(parents=True, exist_ok=True)
-    stamp, log = airflow / "database.stamp", airflow / "database.log"
-    wanted = _airflow_version()
-    with (airflow / "database.lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if stamp.exists() and stamp.read_text() == wanted:
-            return
-        with log.open("w") as output:
-            code = subprocess.call(
-                [sys.executable, "-m", "airflow", "db", "migrate"],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env=environment(settings),
-            )
-        if code != 0:
-            raise Unavailable("airflow could not make its metadata database", hint=f"see {log}")
-        stamp.write_text(wanted)
-
-
-def _airflow_version() -> str:
-    from importlib.metadata import version
-
-    return version("apache-airflow")
 
 
 def _connections(settings: Settings) -> dict[str, str]:

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from hermit.embedded import airflow, services
+from hermit.embedded import airflow, metadata, services
 from hermit.errors import Unavailable
 from hermit.settings import Settings
 
@@ -60,13 +60,13 @@ def follow_in_own_process(
     settings: Settings, dag_id: str, conf: Mapping[str, Any], environment: Mapping[str, str] | None = None
 ) -> Events:
     """Run the DAG in a process of its own, whether or not an Airflow is up."""
-    airflow.ensure_database(settings)
     log = airflow.home(settings) / "logs" / f"{dag_id}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "hermit_airflow.local_run", dag_id, json.dumps(conf)]
-    with log.open("w") as output:
+    with metadata.running(settings) as database, log.open("w") as output:
         process = subprocess.Popen(
             command,
+            pass_fds=database.hold,
             stdout=subprocess.PIPE,
             stderr=output,
             env={**services.marked(settings, airflow.environment(settings)), **(environment or {})},

@@ -1,4 +1,4 @@
-"""Starting and stopping Airflow's four processes beside the embedded PostgreSQL.
+"""Starting and stopping Airflow's four processes beside the embedded PostgreSQL servers.
 
 What runs is written down in `airflow/services.json`: per component its pid and start time, so that a pid
 which the system gave to somebody else is never mistaken for ours. Stopping ends the components, then
@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from hermit.embedded import airflow
+from hermit.embedded import airflow, metadata
 from hermit.embedded.postgres import EmbeddedPostgres
 from hermit.errors import InvalidInput, Unavailable
 from hermit.settings import Settings
@@ -64,31 +64,36 @@ def up(settings: Settings, port: int | None, say: Callable[[str], None]) -> Serv
         say("clearing away what is left of an earlier start")
         _end_processes(settings)
     chosen, reservation = _choose_port(port)
-    server = EmbeddedPostgres(settings.home / "postgres")
+    stash = _stash(settings)
     if settings.stash_is_embedded:
-        server.start()
+        stash.start()
     say("preparing airflow's database")
-    airflow.ensure_database(settings)
-    say(f"starting airflow on port {chosen}")
-    services = _start_components(settings, chosen, (*server.hold, reservation.fileno()))
-    reservation.close()
     try:
-        _wait_until_healthy(settings, services)
+        with metadata.running(settings) as database:
+            say(f"starting airflow on port {chosen}")
+            hold = (*stash.hold, *database.hold, reservation.fileno())
+            services = _start_components(settings, chosen, hold)
+            return _wait_until_healthy(settings, services)
     except Unavailable:
         down(settings)
         raise
-    server.release(keep_running=True)
-    return services
+    finally:
+        reservation.close()
+        stash.release()
 
 
 def down(settings: Settings) -> bool:
     """End everything that runs for this home. True if there was anything to end."""
     ended = _end_processes(settings)
-    server = EmbeddedPostgres(settings.home / "postgres")
-    if server.is_running():
-        server.stop()
-        ended = True
+    for server in (airflow.database(settings), _stash(settings)):
+        if server.is_running():
+            server.stop()
+            ended = True
     return ended
+
+
+def _stash(settings: Settings) -> EmbeddedPostgres:
+    return EmbeddedPostgres(settings.home / "postgres")
 
 
 def marked(settings: Settings, environment: dict[str, str]) -> dict[str, str]:

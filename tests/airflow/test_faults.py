@@ -1,0 +1,167 @@
+"""What happens to a move when something dies in the middle of it: after the retry all is right.
+
+`HERMIT_TEST_FAULT_OBJECTS` sets the size of the catalog; the specification says a million.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from hermit.digest import combine
+from hermit.embedded import services
+from hermit.embedded.postgres import EmbeddedPostgres
+from hermit.migration import progress
+from hermit.migration.protocol import Direction
+from tests.airflow.machine import HERMIT, Machine, wait_for
+
+pytestmark = [pytest.mark.slow, pytest.mark.airflow, pytest.mark.timeout(3000)]
+
+_OBJECTS = int(os.environ.get("HERMIT_TEST_FAULT_OBJECTS", "4000"))
+# So long that nothing is over before it is hit.
+_STAGING_S = 15
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    machine = Machine(tmp_path_factory.mktemp("faults") / "home")
+    with machine.is_up():
+        yield machine
+
+
+@pytest.fixture(scope="module")
+def catalog(machine: Machine) -> str:
+    organization_id = str(uuid.uuid4())
+    machine.must("generate", "--objects", str(_OBJECTS), "--organization-id", organization_id)
+    return organization_id
+
+
+def staging_processes(machine: Machine) -> list[psutil.Process]:
+    """The staging job: spark-submit, its JVM, its Python driver and workers."""
+    found = []
+    for process in services.processes(machine.settings()):
+        with contextlib.suppress(psutil.Error):
+            if "stage_snapshot" in " ".join(process.cmdline()):
+                found += [process, *process.children(recursive=True)]
+    return list(dict.fromkeys(found))
+
+
+def kill(processes: list[psutil.Process]) -> None:
+    assert processes
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+
+
+def kill_python_worker(machine: Machine) -> None:
+    """What Spark runs the partitions in."""
+    kill([one for one in staging_processes(machine) if "pyspark.daemon" in " ".join(one.cmdline())])
+
+
+def kill_worker(machine: Machine) -> None:
+    """The task, the job that it submitted, everything."""
+    job = staging_processes(machine)
+    above = {parent for one in job for parent in one.parents()}
+    parents = [one for one in above if "LocalExecutor" in " ".join(one.cmdline())]
+    kill([*parents, *job])
+
+
+def restart_postgres(machine: Machine) -> None:
+    server = EmbeddedPostgres(machine.home / "postgres")
+    server.stop()
+    server.start()
+    server.release(keep_running=True)
+
+
+def kill_scheduler(machine: Machine) -> None:
+    """And start everything anew, as whoever is on call would."""
+    running = services.running(machine.settings())
+    assert running is not None
+    kill([psutil.Process(running.pids["scheduler"][0])])
+    machine.must("up")
+
+
+def facts(machine: Machine, organization_id: str) -> tuple[str, Any]:
+    stores = machine.stores(organization_id)
+    truth = stores.state().truth.store.value
+    with {"stash": stores.stash, "persist": stores.persist}[truth].inspect() as view:
+        return truth, combine(view.digests().values())
+
+
+@pytest.mark.parametrize(
+    ("direction", "fault"),
+    [
+        (Direction.MIGRATE, kill_python_worker),
+        (Direction.ROLLBACK, kill_worker),
+        (Direction.MIGRATE, restart_postgres),
+        (Direction.ROLLBACK, kill_scheduler),
+    ],
+)
+def test_a_fault_in_the_middle_of_a_move_is_over_after_the_retry(
+    machine: Machine, catalog: str, direction: Direction, fault: Any
+) -> None:
+    if facts(machine, catalog)[0] != direction.source.value:
+        (other,) = set(Direction) - {direction}
+        machine.must(other, *of(catalog))
+    _, digest = facts(machine, catalog)
+    dag, location = f"{direction}_catalog", machine.stores(catalog).location
+    conf = {"organization_id": catalog, "max_rows_per_second": digest.rows // _STAGING_S}
+    run = machine.api().trigger(dag, conf)
+
+    def half_way() -> bool | None:
+        return any(one.rows_done > 0 for one in progress.running(location)) or None
+
+    wait_for(half_way)
+    assert facts(machine, catalog) == (direction.source.value, digest)
+    fault(machine)
+    api = machine.api()
+    state = wait_for(lambda: found if (found := api.run_state(dag, run)) in ("success", "failed") else None)
+    assert facts(machine, catalog)[1] == digest
+    if state == "failed":
+        machine.must(direction, *of(catalog))
+    assert facts(machine, catalog) == (direction.target.value, digest)
+
+
+def of(organization_id: str) -> tuple[str, str]:
+    return ("--organization-id", organization_id)
+
+
+def test_a_full_disk_stops_a_move_clearly_and_room_lets_it_go_on(tmp_path: Path) -> None:
+    """In a namespace of its own, where anybody may mount a small disk."""
+    machine = Machine(tmp_path / "home", HERMIT_PERSIST_LOCATION=str(tmp_path / "disk"))
+    (tmp_path / "disk").mkdir()
+    script = f"""
+        set -e
+        mount -t tmpfs -o size=256k tmpfs {tmp_path}/disk
+        {HERMIT} generate --objects 3000
+        if {HERMIT} migrate 2> {tmp_path}/error; then exit 3; fi
+        {HERMIT} status --json > {tmp_path}/full.json
+        mount -o remount,size=512m {tmp_path}/disk
+        {HERMIT} migrate
+        {HERMIT} status --json > {tmp_path}/moved.json
+        {HERMIT} down
+    """
+    assert shutil.which("unshare")
+    result = subprocess.run(
+        ["unshare", "--map-root-user", "--mount", "bash", "-c", script],
+        env=machine.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    machine.hermit("down")
+    assert result.returncode == 0, result.stderr
+    assert "no space left" in (tmp_path / "error").read_text().lower()
+    full, moved = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("full", "moved"))
+    assert (full["source_of_truth"], moved["source_of_truth"]) == ("stash", "persist")
+    assert full["stash"]["digest"] == moved["persist"]["digest"]
