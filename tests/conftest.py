@@ -46,12 +46,18 @@ def _scratch_in_memory(config: pytest.Config) -> None:
     config.add_cleanup(lambda: shutil.rmtree(scratch, ignore_errors=True))
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that share a costly thing share a worker; the rows that a test proves travel with its report."""
+    """Tests that share a costly thing share a worker; the rows that a test proves travel with its report.
+
+    First of all: the plugin that hands tests to workers reads the groups in the same hook.
+    """
     for item in items:
-        for group in ("spark", "airflow", "browser"):
+        for group in ("spark", "browser"):
             if item.get_closest_marker(group):
                 item.add_marker(pytest.mark.xdist_group(group))
+        if item.get_closest_marker("airflow"):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
         for mark in item.iter_markers("row"):
             item.user_properties += [("row", row) for row in mark.args]
 

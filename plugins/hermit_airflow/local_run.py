@@ -3,14 +3,22 @@
 `python -m hermit_airflow.local_run DAG_ID CONF_JSON` writes to standard output, one object a line:
 `{"task": …, "state": …}` as tasks start and end, and last `{"run": state, "report": …, "error": …}`.
 Everything that Airflow and the tasks log goes to standard error.
+
+`python -m hermit_airflow.local_run` without arguments runs one DAG after the other, each in a child that it
+forks with Airflow already imported. It reads one object a line, `{"dag_id": …, "conf": …, "environment": …,
+"log": …}`, and after the events of a run writes `{"ended": code}`, however the child ended. Nothing but
+imports happens before a fork, so that a child inherits no threads and no connections.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import sys
-from typing import IO, Any
+from collections.abc import Mapping
+from typing import IO, Any, NoReturn
 
 from airflow.listeners import hookimpl
 
@@ -50,19 +58,69 @@ class _Progress:
 
 def main(dag_id: str, conf: str) -> int:
     """Run it and give the exit code."""
-    events = os.fdopen(os.dup(1), "w")
-    # Logs of tasks and of Spark go to standard error: standard output belongs to the events.
+    return _run(_dags(), dag_id, json.loads(conf), _take_output())
+
+
+def serve() -> int:
+    """Run what standard input asks for, until it ends."""
+    # What a run imports when it gets there: most of its time.
+    import airflow.api_fastapi.execution_api.app
+    import airflow.sdk.execution_time.supervisor
+    import airflow.sdk.execution_time.task_runner  # noqa: F401
+
+    output = _take_output()
+    dags = _dags()
+    for line in sys.stdin:
+        request = json.loads(line)
+        pid = os.fork()
+        if pid == 0:
+            _child(dags, request, output)
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        # Whatever Spark started ends with it.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+        _Progress(output).say(ended=code)
+    return 0
+
+
+def _child(dags: Mapping[str, Any], request: Mapping[str, Any], output: IO[str]) -> NoReturn:
+    code = 1
+    try:
+        os.setsid()
+        os.environ.update(request["environment"])
+        log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        code = _run(dags, request["dag_id"], request["conf"], output)
+    finally:
+        os._exit(code)
+
+
+def _take_output() -> IO[str]:
+    """Standard output, for events alone. Logs of tasks and of Spark go to standard error from here on."""
+    output = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
+    return output
+
+
+def _dags() -> Mapping[str, Any]:
     from airflow.dag_processing.dagbag import DagBag
+
+    bag = DagBag(dag_folder=os.environ["AIRFLOW__CORE__DAGS_FOLDER"])
+    if bag.import_errors:
+        print(bag.import_errors, file=sys.stderr)
+    return dict(bag.dags)
+
+
+def _run(dags: Mapping[str, Any], dag_id: str, conf: Mapping[str, Any], output: IO[str]) -> int:
     from airflow.sdk.listener import get_listener_manager
 
-    progress = _Progress(events)
-    bag = DagBag(dag_folder=os.environ["AIRFLOW__CORE__DAGS_FOLDER"])
-    if dag_id not in bag.dags:
-        progress.say(run="failed", error=f"no dag {dag_id!r}: {bag.import_errors}")
+    progress = _Progress(output)
+    if dag_id not in dags:
+        progress.say(run="failed", error=f"no dag {dag_id!r} could be read; the log says why")
         return 1
     get_listener_manager().add_listener(progress)
-    run = bag.dags[dag_id].test(run_conf=json.loads(conf))
+    run = dags[dag_id].test(run_conf=conf)
     report = _report(run)
     progress.say(run=str(run.state), report=report, error=progress.error)
     return 0 if run.state == "success" else 1
@@ -83,4 +141,4 @@ def _report(run: Any) -> Any:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main(*sys.argv[1:]) if sys.argv[1:] else serve())

@@ -115,7 +115,9 @@ def test_a_fault_in_the_middle_of_a_move_is_over_after_the_retry(
         machine.must(other, *of(catalog))
     _, digest = facts(machine, catalog)
     dag, location = f"{direction}_catalog", machine.stores(catalog).location
-    conf = {"organization_id": catalog, "max_rows_per_second": digest.rows // _STAGING_S}
+    # Some partitions, so that even a small catalog is staged by Spark's workers.
+    limits = {"rows_per_partition": digest.rows // 6, "max_rows_per_second": digest.rows // _STAGING_S}
+    conf = {"organization_id": catalog, **limits}
     run = machine.api().trigger(dag, conf)
 
     def half_way() -> bool | None:

@@ -25,7 +25,7 @@ from hermit.migration.move import Limits
 from hermit.migration.protocol import Direction
 from hermit.migration.shelf import Shelf
 from hermit.migration.stores import Stores
-from tests.migration.driver import stores_for, truth
+from tests.migration.driver import move, stores_for, truth
 from tests.migration.test_staging import Job
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -62,6 +62,15 @@ class Cluster:
     master: str
     workers: list[subprocess.Popen[bytes]]
     home: Path
+
+    def python_workers(self) -> list[psutil.Process]:
+        """What the partitions run in, by executor."""
+        return [
+            child
+            for executor in self.executors()
+            for child in executor.children(recursive=True)
+            if "pyspark.daemon" in words_of(child) and not child.children()
+        ]
 
     def executors(self) -> list[psutil.Process]:
         return [
@@ -127,7 +136,7 @@ def stores(database_url: str, tmp_path: Path, organization_id: UUID) -> Stores:
 class Submitted:
     """A staging job on the cluster, from spark-submit to its end."""
 
-    def __init__(self, cluster: Cluster, job: Job) -> None:
+    def __init__(self, cluster: Cluster, job: Job, **more: str) -> None:
         self.cluster, self.job = cluster, job
         request = {**steps.request(job.stores, job.move, job.fencing, job.batch), **LIMITS.to_json()}
         self.page = free_port()
@@ -139,6 +148,7 @@ class Submitted:
             "spark.ui.enabled": "true",
             "spark.ui.port": str(self.page),
             "spark.log.level": "INFO",
+            **more,
         }
         command = ["spark-submit", "--master", cluster.master]
         for name, value in conf.items():
@@ -209,3 +219,33 @@ def test_the_job_runs_on_a_cluster_survives_a_dead_executor_and_shows_no_passwor
     assert any(path.name.startswith(("app-", "events_")) for path in written)
     assert any(path.name == "stderr" for path in written)
     assert [path.name for path in written if PASSWORD.encode() in path.read_bytes()] == []
+
+
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.quantile": "0.1",
+    "spark.speculation.multiplier": "1.1",
+    "spark.speculation.minTaskRuntime": "1s",
+}
+
+
+@pytest.mark.parametrize("direction", [MIGRATE, ROLLBACK])
+def test_a_task_that_runs_twice_at_the_same_time_leaves_no_double_rows(
+    stores: Stores, cluster: Cluster, direction: Direction
+) -> None:
+    if direction is ROLLBACK:
+        move(stores, MIGRATE)
+    before = truth(stores)[1]
+    job = Job(stores, direction)
+    submitted = Submitted(cluster, job, **SPECULATION)
+    wait_for(submitted.is_under_way, "the first rows")
+    stalled, *_ = cluster.python_workers()
+    stalled.suspend()
+    submitted.let_go()
+    wait_for(lambda: "speculative" in submitted.log.read_text(), "a second attempt beside the stalled one")
+    stalled.resume()
+    submitted.wait()
+    assert steps.staged(stores, job.batch).rows == before.rows
+    job.finish()
+    assert truth(stores) == (direction.target.value, before)

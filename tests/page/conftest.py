@@ -18,7 +18,7 @@ _PATIENCE_MS = 300_000
 expect.set_options(timeout=_PATIENCE_MS)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     """A machine that never saw Hermit, after `./hermit up`."""
     home = tmp_path_factory.mktemp("page") / "home"
@@ -33,7 +33,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
         machine.hermit("down")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def made(machine: Machine) -> dict[str, Made]:
     """A catalog in every state of both protocols."""
     return {one.name: one for one in make_all(machine.stash_url, machine.shards)}

@@ -14,9 +14,10 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from pathlib import Path
+from typing import IO, Any, TypeAlias
 
 from hermit.embedded import airflow, metadata, services
 from hermit.errors import Unavailable
@@ -56,42 +57,98 @@ def follow(settings: Settings, dag_id: str, conf: Mapping[str, Any]) -> Events:
     return follow_in_own_process(settings, dag_id, conf)
 
 
-def follow_in_own_process(
-    settings: Settings, dag_id: str, conf: Mapping[str, Any], environment: Mapping[str, str] | None = None
-) -> Events:
+def follow_in_own_process(settings: Settings, dag_id: str, conf: Mapping[str, Any]) -> Events:
     """Run the DAG in a process of its own, whether or not an Airflow is up."""
     log = airflow.home(settings) / "logs" / f"{dag_id}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "hermit_airflow.local_run", dag_id, json.dumps(conf)]
     with metadata.running(settings) as database, log.open("w") as output:
-        process = subprocess.Popen(
-            command,
-            pass_fds=database.hold,
-            stdout=subprocess.PIPE,
-            stderr=output,
-            env={**services.marked(settings, airflow.environment(settings)), **(environment or {})},
-            text=True,
-            # A group of its own, so that whatever Spark started ends with it.
-            start_new_session=True,
-        )
+        process = _start_local_run(settings, database.hold, output, dag_id, json.dumps(conf))
         try:
-            yield from _read_events(process, str(log))
+            for event in _read_events(process, str(log)):
+                if not isinstance(event, Ended):
+                    yield event
+                if isinstance(event, Outcome):
+                    return
+            yield _died(process.wait(), str(log))
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
 
-def _read_events(process: subprocess.Popen[str], log: str) -> Events:
+@contextlib.contextmanager
+def local_runs(settings: Settings, name: str) -> Iterator[LocalRuns]:
+    """For many runs: Airflow is imported once for all of them."""
+    log = airflow.home(settings) / "logs" / f"{name}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with metadata.running(settings) as database, log.open("w") as output:
+        process = _start_local_run(settings, database.hold, output)
+        try:
+            yield LocalRuns(process, log)
+        finally:
+            # It ends when nobody can ask any more.
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    pipe.close()
+            process.wait()
+
+
+class LocalRuns:
+    """Runs DAGs one after the other, each in a process of its own."""
+
+    def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
+        self._process = process
+        self.log = log
+
+    def run(self, dag_id: str, conf: Mapping[str, Any], environment: Mapping[str, str]) -> Outcome:
+        """Run the DAG to its end, whatever that is."""
+        request = {"dag_id": dag_id, "conf": conf, "environment": environment, "log": str(self.log)}
+        print(json.dumps(request), file=self._process.stdin, flush=True)
+        found: Outcome | None = None
+        for event in _read_events(self._process, str(self.log)):
+            if isinstance(event, Ended):
+                return found or _died(event.code, str(self.log))
+            if isinstance(event, Outcome):
+                found = event
+        raise Unavailable("the process that runs DAGs ended", hint=f"see {self.log}")
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The process of a run ended."""
+
+    code: int
+
+
+def _start_local_run(
+    settings: Settings, hold: Sequence[int], output: IO[str], *arguments: str
+) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "hermit_airflow.local_run", *arguments],
+        pass_fds=hold,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=output,
+        env=services.marked(settings, airflow.environment(settings)),
+        text=True,
+        # A group of its own, so that whatever Spark started ends with it.
+        start_new_session=True,
+    )
+
+
+def _read_events(process: subprocess.Popen[str], log: str) -> Iterator[TaskEvent | Outcome | Ended]:
     for line in process.stdout or ():
         event = json.loads(line)
-        if "run" in event:
-            process.wait()
+        if "ended" in event:
+            yield Ended(event["ended"])
+        elif "run" in event:
             yield Outcome(event["run"], event.get("report"), event.get("error"), log)
-            return
-        yield TaskEvent(event["task"], event["state"], event.get("error"))
-    code = process.wait()
-    yield Outcome("failed", None, f"the run's process ended with code {code}", log)
+        else:
+            yield TaskEvent(event["task"], event["state"], event.get("error"))
+
+
+def _died(code: int, log: str) -> Outcome:
+    return Outcome("failed", None, f"the run's process ended with code {code}", log)
 
 
 def _on_running_airflow(settings: Settings, url: str, dag_id: str, conf: Mapping[str, Any]) -> Events:
