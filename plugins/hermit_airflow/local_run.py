@@ -58,7 +58,8 @@ class _Progress:
 
 def main(dag_id: str, conf: str) -> int:
     """Run it and give the exit code."""
-    return _run(_dags(), dag_id, json.loads(conf), _take_output())
+    output = _take_output()
+    return _run(_dags(), dag_id, json.loads(conf), output)
 
 
 def serve() -> int:
