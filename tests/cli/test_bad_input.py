@@ -72,6 +72,11 @@ def test_a_home_that_cannot_be_written_is_named(command: str) -> None:
     _assert_refused(_hermit(home, command), str(home), "HERMIT_HOME")
 
 
+def test_what_the_machine_refuses_is_named(tmp_path: Path) -> None:
+    (tmp_path / "organization_id").mkdir()
+    _assert_refused(_hermit(tmp_path, "status"), "Is a directory", str(tmp_path / "organization_id"))
+
+
 def test_missing_java_says_what_to_install(tmp_path: Path) -> None:
     # A path with everything that the launcher needs but Java, nor the means to install it.
     tools = tmp_path / "bin"
