@@ -6,12 +6,13 @@ Everything that Airflow and the tasks log goes to standard error.
 
 `python -m hermit_airflow.local_run` without arguments runs one DAG after the other, each in a child that it
 forks with Airflow already imported. It reads one object a line, `{"dag_id": …, "conf": …, "environment": …,
-"log": …}`, and after the events of a run writes `{"ended": code}`, however the child ended. Nothing but
-imports happens before a fork, so that a child inherits no threads and no connections.
+"log": …}`, and after the events of a run writes `{"ended": code}`, however the child ended. Before a fork
+nothing starts a thread or opens a connection that a child would inherit.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -64,13 +65,9 @@ def main(dag_id: str, conf: str) -> int:
 
 def serve() -> int:
     """Run what standard input asks for, until it ends."""
-    # What a run imports when it gets there: most of its time.
-    import airflow.api_fastapi.execution_api.app
-    import airflow.sdk.execution_time.supervisor
-    import airflow.sdk.execution_time.task_runner  # noqa: F401
-
     output = _take_output()
     dags = _dags()
+    asyncio.run(_warm_up())
     for line in sys.stdin:
         request = json.loads(line)
         pid = os.fork()
@@ -82,6 +79,20 @@ def serve() -> int:
             os.killpg(pid, signal.SIGKILL)
         _Progress(output).say(ended=code)
     return 0
+
+
+async def _warm_up() -> None:
+    """What a run makes when it gets there, most of its time: modules, and an API that answers its tasks."""
+    import airflow.sdk.execution_time.task_runner  # noqa: F401
+    import httpx
+    from airflow.sdk.execution_time.supervisor import in_process_api_server
+
+    api = in_process_api_server()
+    async with (
+        api.app.router.lifespan_context(api.app),
+        httpx.AsyncClient(transport=api.atransport, base_url="http://in-process") as client,
+    ):
+        await client.get("/health")
 
 
 def _child(dags: Mapping[str, Any], request: Mapping[str, Any], output: IO[str]) -> NoReturn:
