@@ -59,16 +59,24 @@ def test_a_catalog_moves_through_every_service_of_the_compose_file(topology: Top
 
 
 def _assert_that_each_part_did_its_duty(topology: Topology) -> None:
-    master = topology.get("master-ui", "/json/")
-    assert [app["name"] for app in master["completedapps"]] == ["hermit-migrate"]
+    def completed() -> list[str]:
+        master = topology.get("master-ui", "/json/") or {}
+        return [app["name"] for app in master.get("completedapps", ())]
+
+    topology.wait_for("the end of the job", lambda: completed() == ["hermit-migrate"])
     for worse in ({"sslrootcert": "system"}, {"password": "wrong"}):
         with pytest.raises(psycopg.OperationalError):
             psycopg.connect(make_conninfo(_stash_url(topology), **worse))
     password = topology.values["AIRFLOW_DB_PASSWORD"]
     url = f"postgresql://airflow:{password}@127.0.0.1:{topology.ports['airflow-db']}/airflow"
-    with psycopg.connect(url) as connection:
-        done = connection.execute("select status, count(*) from celery_taskmeta group by 1").fetchall()
-    assert [state for state, _ in done] == ["SUCCESS"]
+    with psycopg.connect(url, autocommit=True) as connection:
+
+        def states() -> list[str]:
+            rows = connection.execute("select distinct status from celery_taskmeta").fetchall()
+            return [state for (state,) in rows]
+
+        # The last task has told Airflow that it is done before it tells Celery.
+        topology.wait_for("the end of all tasks", lambda: states() == ["SUCCESS"])
 
 
 def _stash_url(topology: Topology) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 from playwright.sync_api import FrameLocator, Page, expect
 
@@ -53,7 +55,8 @@ def test_a_move_is_watched_killed_resumed_and_rolled_back(
     _watch(machine, frame, Tombstones(True, None), "true-absent")
     expect(frame.locator("[data-truth]")).to_have_text("stash")
     for process in wait_until(machine.spark_processes, "the staging job"):
-        process.kill()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
     path = f"/hermit/api/catalogs/{machine.organization_id}"
     run = next(run for run in machine.call("admin", "GET", path).json["active"] if run["direction"])
     machine.fail_run(run["dag_id"], run["run_id"])

@@ -4,22 +4,33 @@ from __future__ import annotations
 
 import math
 import os
+import threading
+from collections.abc import Callable
 from pathlib import Path
+from time import time_ns
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from hermit.errors import InvalidInput
 from hermit.persist import PersistClient, State, compaction
+from hermit.persist.appender import Appender
 from hermit.persist.batch import BatchWriter, list_staged
 from hermit.persist.commit import DataFile
 from hermit.persist.errors import FilesVacuumed, UpperMismatch
 from hermit.persist.files import records_of, table_of
+from hermit.persist.reader import Reader
 from hermit.persist.storage.local import local_storage
+from hermit.persist.storage.open import open_storage
 from hermit.persist.table import HISTORY_MIN_S, Table
 from hermit.persist.vacuum import LOG_RETENTION_S, vacuum
 
 DAY_MS = int(HISTORY_MIN_S * 1000)
+
+
+def time_ms() -> int:
+    return time_ns() // 1_000_000
 
 
 def append(client: PersistClient, time: int, *, rows: int = 1, since: int | None = None) -> State:
@@ -130,6 +141,61 @@ def test_a_vacuum_spares_files_on_their_way_and_staged_batches(tmp_path: Path) -
     assert client.vacuum().files == []
     client.vacuum(retention_s=0)
     assert list(list_staged(client.location)) == ["staged"]
+
+
+class Meanwhile(Table):
+    """A table beside which something happens at the very moment that somebody has read its state."""
+
+    def __init__(self, client: PersistClient, happens: Callable[[], object]) -> None:
+        super().__init__(open_storage(client.location))
+        self._happens = happens
+
+    def refresh(self) -> State:
+        state = super().refresh()
+        self._happens()
+        return state
+
+
+def test_a_vacuum_spares_what_is_committed_while_it_looks_around(tmp_path: Path) -> None:
+    """Begun and done right after the state was read."""
+    client = PersistClient.open(tmp_path / "location", maintain=False)
+    append(client, 0)
+    meanwhile = Meanwhile(client, lambda: append(client, 1))
+    assert vacuum(meanwhile, time_ms() + DAY_MS, retention_s=0).files == []
+    assert len(list(client.snapshot(["a"]))) == 2
+
+
+def test_a_vacuum_spares_what_was_begun_before_it_and_committed_while_it_looks_around(tmp_path: Path) -> None:
+    client = PersistClient.open(tmp_path / "location", maintain=False)
+    for at in range(3):
+        append(client, at, since=at)
+    storage = open_storage(client.location)
+    begun, committed = threading.Event(), threading.Event()
+
+    class Slow(Appender):
+        def replace_files(self, removes: Any, adds: Any) -> Any:
+            begun.set()
+            assert committed.wait(60)
+            return super().replace_files(removes, adds)
+
+    table = Table(storage)
+    compactor = compaction.Compactor(
+        Reader(table, storage.blob), Slow(table, storage.blob, time_ms), storage.blob
+    )
+    merge = threading.Thread(
+        target=compactor.run, args=(client.location, compaction.plan_all(client.state(), ["a"]))
+    )
+    merge.start()
+    assert begun.wait(60)
+
+    def happens() -> None:
+        committed.set()
+        merge.join()
+
+    done = vacuum(Meanwhile(client, happens), time_ms() + DAY_MS, retention_s=0)
+    reader = PersistClient.open(tmp_path / "location", mode="ro", cache_bytes=0)
+    assert len(list(reader.snapshot(["a"]))) == 3
+    assert done.files == []
 
 
 def test_a_reader_in_this_process_is_not_disturbed_by_a_vacuum(tmp_path: Path) -> None:

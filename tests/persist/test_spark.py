@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import StreamingQueryException
 
 from hermit.persist import PersistClient
 from hermit.persist.batch import BatchWriter
@@ -61,7 +62,11 @@ def test_a_consolidated_batch_is_read_by_one_task_per_file(tmp_path: Path, spark
 def run_stream(
     spark: Any, location: str, checkpoint: Path, **options: object
 ) -> list[tuple[bytes, int, int]]:
-    """Everything that one run of a streaming query delivers."""
+    """Everything that a streaming query delivers until it has ended.
+
+    Spark gives a Python process ten seconds to start, which a busy machine may exceed; like anybody who runs
+    such a query, start it again at its checkpoint.
+    """
     got: list[tuple[bytes, int, int]] = []
 
     def take(frame: Any, batch: int) -> None:
@@ -69,13 +74,18 @@ def run_stream(
 
     frame = spark.readStream.format("hermit_persist")
     frame = frame.options(location=location, collection="a", **options).load()
-    query = (
+    stream = (
         frame.writeStream.foreachBatch(take)
         .option("checkpointLocation", str(checkpoint))
         .trigger(availableNow=True)
-        .start()
     )
-    query.awaitTermination()
+    while True:
+        try:
+            stream.start().awaitTermination()
+            break
+        except StreamingQueryException as error:
+            if "failed to connect back" not in str(error):
+                raise
     return sorted(got, key=lambda row: (row[1], row[0]))
 
 

@@ -3,7 +3,13 @@
 It makes no commit, so that it runs beside anything. A data file goes when the latest state does not name it,
 it was not removed from the contents within the retention, nobody in this process is at it, and
 it is older than the retention (a younger one may belong to a commit that is on its way). A batch that
-was never named stays much longer. Log entries go oldest first, never the last checkpoint's or newer ones.
+was never named stays much longer.
+
+Inside one process the order of looking matters. Whoever commits a file pins it, writes it, commits, and
+lets go of it. So first the files are listed, then the pins, and the state comes last: a file in the list that
+is no longer pinned was committed before the state was read, which names it.
+
+Log entries go oldest first, never the last checkpoint's or newer ones.
 """
 
 from __future__ import annotations
@@ -45,18 +51,25 @@ def vacuum(
     if log_retention_s < HISTORY_MIN_S:
         raise InvalidInput(f"log entries are kept for at least {HISTORY_MIN_S:.0f} s")
     storage = table.storage
-    state = table.refresh()
     done = Vacuumed()
-    if state.version < 0:
-        return done
     cutoff_ms = now_ms - int(retention_s * 1000)
     staged_ms = now_ms - int(max(STAGED_RETENTION_S, retention_s) * 1000)
-    needed = {*state.live, *pinned(storage.location), *_removed_since(storage, state, cutoff_ms)}
-    for folder, limit_ms in (("data", cutoff_ms), ("batches", staged_ms), ("_hermit/tmp", cutoff_ms)):
-        for info in storage.blob.list(folder):
-            if info.key not in needed and info.modified_ms <= limit_ms:
-                done.files.append(info.key)
-                done.bytes += info.bytes
+    limits_ms = {"data": cutoff_ms, "batches": staged_ms, "_hermit/tmp": cutoff_ms}
+    old = [
+        info
+        for folder, limit_ms in limits_ms.items()
+        for info in storage.blob.list(folder)
+        if info.modified_ms <= limit_ms
+    ]
+    busy = pinned(storage.location)
+    state = table.refresh()
+    if state.version < 0:
+        return done
+    needed = {*state.live, *busy, *_removed_since(storage, state, cutoff_ms)}
+    for info in old:
+        if info.key not in needed:
+            done.files.append(info.key)
+            done.bytes += info.bytes
     if not dry_run:
         for key in done.files:
             storage.blob.delete(key)
