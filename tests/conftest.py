@@ -9,6 +9,7 @@ import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -22,6 +23,14 @@ _RESULTS = "HERMIT_TEST_RESULTS"
 _SETTINGS = {"max_connections": "200", "fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 _MEMORY = Path("/dev/shm")
 _SCRATCH_BYTES_MIN = 8 << 30
+_SHARED_BY_DIRECTORY = ("tests/page/",)
+_SHARED_BY_FILE = (
+    "tests/airflow/",
+    "tests/deploy/",
+    "tests/docs/test_site.py",
+    "tests/migration/test_cluster.py",
+    "tests/persist/test_spark.py",
+)
 _outcomes: dict[str, dict[str, object]] = {}
 
 
@@ -46,27 +55,31 @@ def _scratch_in_memory(config: pytest.Config) -> None:
     config.add_cleanup(lambda: shutil.rmtree(scratch, ignore_errors=True))
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that share a costly thing share a worker; the rows that a test proves travel with its report.
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Tests that share a costly thing, a cluster or an Airflow, run on one worker, one after the other."""
+    from xdist.scheduler import LoadScopeScheduling
 
-    First of all: the plugin that hands tests to workers reads the groups in the same hook.
-    """
+    class ByCost(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            path = nodeid.partition("::")[0]
+            if path.startswith(_SHARED_BY_DIRECTORY):
+                return path.rpartition("/")[0]
+            return path if path.startswith(_SHARED_BY_FILE) else nodeid
+
+    return ByCost(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The rows that a test proves travel with its report."""
     for item in items:
-        for group in ("spark", "browser"):
-            if item.get_closest_marker(group):
-                item.add_marker(pytest.mark.xdist_group(group))
-        if item.get_closest_marker("airflow"):
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
         for mark in item.iter_markers("row"):
             item.user_properties += [("row", row) for row in mark.args]
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Remember what each test proved. A test counts as passed when all its phases did."""
-    name = report.nodeid.partition("@")[0]
     rows = sorted({str(value) for key, value in report.user_properties if key == "row"})
-    outcome = _outcomes.setdefault(name, {"passed": True, "rows": rows})
+    outcome = _outcomes.setdefault(report.nodeid, {"passed": True, "rows": rows})
     outcome["passed"] = outcome["passed"] and report.passed
 
 

@@ -49,7 +49,7 @@ main()
 """
 
 # One worker builds and installs it once.
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("wheel")]
+pytestmark = pytest.mark.slow
 
 
 def _run(*command: str | Path, **options: Any) -> str:

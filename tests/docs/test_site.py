@@ -61,7 +61,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> dict[str, _Page]:
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("site")
 def test_every_link_of_the_site_leads_somewhere(site: dict[str, _Page]) -> None:
     broken = []
     for name, page in site.items():
@@ -79,14 +78,12 @@ def test_every_link_of_the_site_leads_somewhere(site: dict[str, _Page]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("site")
 def test_the_site_loads_nothing_from_elsewhere(site: dict[str, _Page]) -> None:
     loads = [f"{name}: {url}" for name, page in site.items() for url in page.loads if "//" in url]
     assert loads == []
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("site")
 def test_generated_references_are_whole(site: dict[str, _Page]) -> None:
     assert {f"hermit-{words.replace(' ', '-')}" for words in commands.tree()} - site[
         "reference/cli.html"

@@ -54,7 +54,7 @@ def results_file(settings: Settings) -> Path:
 
 def run_pytest(settings: Settings, arguments: list[str], *, to_stderr: bool = False) -> int:
     """Run the tests on all cores and remember the outcomes; gives pytest's exit code."""
-    command = [sys.executable, "-m", "pytest", "-n", str(os.cpu_count() or 2), "--dist", "loadgroup"]
+    command = [sys.executable, "-m", "pytest", "-n", str(os.cpu_count() or 2), "--dist", "load"]
     command += ["-o", f"cache_dir={settings.home / 'pytest'}", *arguments]
     environment = _environment(settings)
     if not arguments:
