@@ -119,3 +119,33 @@ def database_url(postgres: EmbeddedPostgres) -> Iterator[str]:
 def organization_id() -> uuid.UUID:
     """A catalog that only this test uses."""
     return uuid.uuid4()
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The one Spark session of the run, with Delta Lake and our data source. It takes seconds to start."""
+    from hermit.embedded import spark as embedded
+
+    home = Path(os.environ.get("HERMIT_HOME", Path(__file__).parents[1] / ".hermit"))
+    home.mkdir(exist_ok=True)
+    os.environ.update(embedded.environment())
+    from pyspark.sql import SparkSession
+
+    from hermit.persist.spark_source import HermitPersistSource
+
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("hermit-tests")
+        .config("spark.jars", ",".join(map(str, embedded.jars(home))))
+        .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
+        .config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.databricks.delta.snapshotPartitions", "2")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    session.dataSource.register(HermitPersistSource)
+    yield session
+    session.stop()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermit.digest import Digest, combine, digest_collection, digest_rows
+from hermit.digest import Digest, combine, digest_collection, digest_rows, digest_updates
 from hermit.rows import Row
 
 _ROWS = st.lists(
@@ -21,6 +22,15 @@ def test_order_and_partitioning_do_not_matter(rows: list[Row], random: object) -
     cut = len(rows) // 2
     parts = combine([*digest_rows(shuffled[:cut]).values(), *digest_rows(shuffled[cut:]).values()])
     assert parts == combine(digest_rows(rows).values())
+
+
+def test_parts_of_a_history_add_up_to_the_digest_of_what_is_left() -> None:
+    keys, values = pa.array([b"a", b"b", b"a"]), pa.array([b"1", b"2", b"1"])
+    parts = [
+        digest_updates("items", keys[:2], values[:2], pa.array([1, 2])),
+        digest_updates("items", keys[2:], values[2:], pa.array([-1])),
+    ]
+    assert combine(parts) == digest_collection("items", [(b"b", b"2"), (b"b", b"2")])
 
 
 def test_moving_a_byte_between_key_and_value_changes_the_digest() -> None:

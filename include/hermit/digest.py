@@ -9,6 +9,7 @@ Spark's `xxhash64(collection, key, value)` gives for the same columns.
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -69,6 +70,18 @@ def digest_columns(collection: str, keys: Any, values: Any) -> Digest:
     xxh64 = xxhash.xxh64_intdigest
     seeds = map(xxh64, keys.to_pylist(), itertools.repeat(collection_seed(collection)))
     return Digest(len(keys), sum(map(xxh64, values.to_pylist(), seeds)) & _MASK)
+
+
+def digest_updates(collection: str, keys: Any, values: Any, diffs: Any) -> Digest:
+    """What stored updates of one collection, given as Arrow arrays, add to its digest.
+
+    Only the sum over all updates is a digest of rows: a part of them may count less than none.
+    """
+    xxh64 = xxhash.xxh64_intdigest
+    weights = diffs.to_pylist()
+    seeds = map(xxh64, keys.to_pylist(), itertools.repeat(collection_seed(collection)))
+    hashes = map(xxh64, values.to_pylist(), seeds)
+    return Digest(sum(weights), sum(map(operator.mul, hashes, weights)) & _MASK)
 
 
 def digest_rows(rows: Iterable[Row]) -> dict[str, Digest]:

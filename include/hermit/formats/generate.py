@@ -4,18 +4,23 @@ The facts of a generated catalog depend on the seed alone; the version only deci
 The default mix is that of a busy environment: mostly items and audit events. Given metrics of a real
 catalog, the mix follows their row counts, and the text of items and the entries of the update log are
 stretched to their sizes. (`hermit status --json` prints such metrics.)
+
+A catalog is made of pieces, at most a block of one collection each, which do not need one another: whoever
+makes all of them, wherever, has made the very catalog that `rows` gives.
 """
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from hermit.errors import InvalidInput
 from hermit.formats import config, frame
 from hermit.formats.collections import COLLECTIONS, MESSAGES
-from hermit.formats.generate_facts import FACTS, Fact, Plan
+from hermit.formats.generate_facts import BLOCK_ROWS, FACTS, Fact, Plan
 from hermit.formats.generate_old import EARLIER, to_json
 from hermit.formats.metrics import Size
 from hermit.formats.versions import MIN_STASH_VERSION, STASH_VERSION
@@ -47,6 +52,61 @@ _MIX = {
 
 # JSON escapes the quotes of SQL and names every field: as many bytes hold less of a statement.
 _SQL_SHARE = {False: 1.0, True: 0.77}
+# Of a row of the default mix, about.
+_ROW_BYTES = 250
+
+
+class Piece(NamedTuple):
+    """Some rows of one collection: at most so many, with about so many bytes."""
+
+    collection: str
+    block: int
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that a generated catalog depends on; see `rows`. May be sent to other processes."""
+
+    objects: int | None
+    seed: int
+    version: int = STASH_VERSION
+    like: Mapping[str, Any] | None = None
+
+    def pieces(self) -> Iterator[Piece]:
+        """What the catalog is made of."""
+        if not MIN_STASH_VERSION <= self.version <= STASH_VERSION:
+            raise InvalidInput(
+                f"there is no format {self.version}", hint=f"from {MIN_STASH_VERSION} to {STASH_VERSION}"
+            )
+        sizes = self._sizes()
+        plan = Plan(self.seed, _counts(self.objects, sizes))
+        yield Piece(config.COLLECTION, 0, 1, _ROW_BYTES)
+        for collection in GENERATED:
+            row_bytes = _row_bytes(sizes, collection) or _ROW_BYTES
+            for block in plan.blocks(collection):
+                rows = min(BLOCK_ROWS, plan.counts[collection] - block * BLOCK_ROWS)
+                yield Piece(collection, block, rows, round(rows * row_bytes))
+
+    def rows(self, piece: Piece) -> Iterator[Row]:
+        """The rows of one piece, the same whoever makes them."""
+        if piece.collection == config.COLLECTION:
+            key, value = config.encode_key(config.USER_VERSION), config.encode_value(self.version)
+            yield Row(config.COLLECTION, key, value)
+            return
+        sizes = self._sizes()
+        row_bytes = _row_bytes(sizes, piece.collection)
+        text_bytes = row_bytes * _SQL_SHARE[self.version < 15] if row_bytes else None
+        encode = _encoder(self.version)
+        plan = Plan(self.seed, _counts(self.objects, sizes), text_bytes, piece.block)
+        for fact in FACTS[piece.collection](plan):
+            row = encode(_in_version(fact, self.version))
+            if row is not None:
+                yield row
+
+    def _sizes(self) -> dict[str, Size]:
+        return _sizes(self.like) if self.like else {}
 
 
 def rows(
@@ -60,23 +120,14 @@ def rows(
     `like` gives rows and bytes per collection; without `objects`, their very numbers are made. What
     `hermit status --json` prints is understood as well: then the store that holds the truth is followed.
     """
-    if not MIN_STASH_VERSION <= version <= STASH_VERSION:
-        raise InvalidInput(
-            f"there is no format {version}", hint=f"from {MIN_STASH_VERSION} to {STASH_VERSION}"
-        )
-    sizes = _sizes(like) if like else {}
-    counts = _counts(objects, sizes)
-    key, value = config.encode_key(config.USER_VERSION), config.encode_value(version)
-    yield Row(config.COLLECTION, key, value)
-    encode = _encoder(version)
-    for collection in GENERATED:
-        size = sizes.get(collection, Size())
-        row_bytes = size.bytes / size.rows if size.rows and size.bytes else None
-        plan = Plan(seed, counts, row_bytes * _SQL_SHARE[version < 15] if row_bytes else None)
-        for fact in FACTS[collection](plan):
-            row = encode(_in_version(fact, version))
-            if row is not None:
-                yield row
+    recipe = Recipe(objects, seed, version, like)
+    for piece in recipe.pieces():
+        yield from recipe.rows(piece)
+
+
+def _row_bytes(sizes: Mapping[str, Size], collection: str) -> float | None:
+    size = sizes.get(collection, Size())
+    return size.bytes / size.rows if size.rows and size.bytes else None
 
 
 def _sizes(like: Mapping[str, Any]) -> dict[str, Size]:
@@ -123,6 +174,7 @@ def _in_version(fact: Fact, version: int) -> Fact:
     return fact
 
 
+@lru_cache
 def _encoder(version: int) -> Callable[[Fact], Row | None]:
     if version < 15:
         return to_json

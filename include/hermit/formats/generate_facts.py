@@ -1,7 +1,8 @@
 """The facts of generated catalogs: plausible objects of every kind, in the shape of the current version.
 
 A fact is the collection with the fields of key and value, as the constructors of the messages take them.
-Each collection draws from a random sequence of its own, so that the size of one does not alter another.
+Each collection draws from random sequences of its own, so that the size of one does not alter another; and
+every block of its rows from one of its own, so that blocks can be made anywhere, in any order.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import Any, NamedTuple
 
 _EPOCH_MS = 1_690_000_000_000
 _SYSTEM_SHARE = 0.05
+BLOCK_ROWS = 10_000
+"""Rows of a collection that share a random sequence."""
 _NOUNS = (
     "orders",
     "users",
@@ -44,17 +47,25 @@ class Fact(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """What to generate: rows of every collection, and the size that this one's rows should have."""
+    """What to generate: rows of every collection, the size that this one's rows should have, and which block
+    of them; None: all."""
 
     seed: int
     counts: Mapping[str, int]
     row_bytes: float | None = None
+    block: int | None = None
+
+    def blocks(self, collection: str) -> range:
+        """The blocks that the rows of a collection are made in."""
+        return range(-(-self.counts.get(collection, 0) // BLOCK_ROWS))
 
     def numbers(self, collection: str) -> Iterator[tuple[int, Random]]:
-        """A number from 1 for every row, with the random sequence of the collection."""
-        random = Random(f"{self.seed}/{collection}")
-        for number in range(1, self.counts.get(collection, 0) + 1):
-            yield number, random
+        """A number for every row, from 1 over all blocks, with the random sequence of its block."""
+        for block in self.blocks(collection) if self.block is None else (self.block,):
+            random = Random(f"{self.seed}/{collection}/{block}" if block else f"{self.seed}/{collection}")
+            end = min((block + 1) * BLOCK_ROWS, self.counts.get(collection, 0))
+            for number in range(block * BLOCK_ROWS + 1, end + 1):
+                yield number, random
 
     def other(self, random: Random, collection: str) -> int:
         """The number of some object of another collection."""

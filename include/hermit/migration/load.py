@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from hermit.errors import InvalidInput
@@ -10,16 +10,11 @@ from hermit.rows import Row
 
 if TYPE_CHECKING:
     from hermit.migration.stores import Stores
-    from hermit.stash import StashTransaction
+    from hermit.stash import Stash, StashClient, StashTransaction
 
 
 def load_rows(stores: Stores, rows: Iterable[Row]) -> int:
     """Write all rows in one transaction of an opening; gives their number. A catalog is never overwritten."""
-    if stores.stash.is_initialized():
-        raise InvalidInput(
-            f"the stash of {stores.organization_id} holds a catalog already",
-            hint="name another one with --organization-id",
-        )
     count = 0
 
     def counted() -> Iterator[tuple[Row, int]]:
@@ -28,9 +23,25 @@ def load_rows(stores: Stores, rows: Iterable[Row]) -> int:
             count += 1
             yield row, 1
 
-    def fill(transaction: StashTransaction) -> None:
-        transaction.append(counted())
+    with open_empty(stores.stash_client, lambda transaction: transaction.append(counted())):
+        return count
 
-    stash, _ = stores.stash_client.open(fill)
-    stash.close()
-    return count
+
+def open_empty(
+    client: StashClient, fill: Callable[[StashTransaction], None] = lambda transaction: None
+) -> Stash:
+    """Open a stash to which nothing was ever written; one that holds anything is refused, and not fenced."""
+    filled = InvalidInput(
+        f"the stash of {client.organization_id} holds a catalog already",
+        hint="name another one with --organization-id",
+    )
+    if client.is_initialized():
+        raise filled
+
+    def bootstrap(transaction: StashTransaction) -> None:
+        # Once more, inside the transaction that takes it over: somebody may just have been quicker.
+        if any(place.upper > 0 for place in transaction.places().values()):
+            raise filled
+        fill(transaction)
+
+    return client.open(bootstrap)[0]

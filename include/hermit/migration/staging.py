@@ -57,7 +57,7 @@ def stage_stash(stores: Stores, stash: StashCatalog, batch: str, workers: Worker
 
     location = stores.location
     with bulk.export(stash.stash, 1) as export:
-        plan = _plan(export, workers)
+        plan = plan_stash(export, workers)
         shelf = Shelf(location)
         before = notes.take_over(shelf, batch, plan)
         finished: dict[str, Part] = {}
@@ -69,7 +69,8 @@ def stage_stash(stores: Stores, stash: StashCatalog, batch: str, workers: Worker
         return export.version, do(workers, location, batch, plan, finished, function)
 
 
-def _plan(export: Export, workers: Workers) -> Plan:
+def plan_stash(export: Export, workers: Workers) -> Plan:
+    """Cut the stash's heap into ranges of pages."""
     pages = export.ranges[-1][1] if export.ranges else 0
     step = max(1, -(-pages // workers.partitions(export.rows_estimate, pages * _PAGE_BYTES)))
     ranges = [(low, min(low + step, pages)) for low in range(0, pages, step)]
@@ -123,13 +124,13 @@ def stage_range(location: str, batch: str, stash_url: str, export: Export, task:
 
 
 def split_by_collection(batch: Any, names: Mapping[int, str]) -> Iterator[tuple[str, Any]]:
-    """The rows of a batch per collection, as `(key, value)`, without what a store keeps to itself."""
+    """The rows of a batch per collection, from `key` on, without what a store keeps to itself."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     runs = pc.run_end_encode(batch.column(0))
     ends, ids = runs.run_ends.to_pylist(), runs.values.to_pylist()
-    pairs = pa.RecordBatch.from_arrays([batch.column(1), batch.column(2)], names=["key", "value"])
+    pairs = pa.RecordBatch.from_arrays(batch.columns[1:], names=batch.schema.names[1:])
     if len(ids) > _RUNS_MAX:
         for id_ in sorted(set(ids)):
             found = pairs.filter(pc.equal(batch.column(0), id_))
@@ -150,7 +151,8 @@ def without_own_config(collection: str, pairs: Any) -> Any:
 
     if collection != CONFIG:
         return pairs
-    return pairs.filter(pa.array([not is_own_config(CONFIG, key) for key in pairs.column(0).to_pylist()]))
+    moved = [not is_own_config(CONFIG, key) for key in pairs.column(0).to_pylist()]
+    return pairs.filter(pa.array(moved, pa.bool_()))
 
 
 def stage_rows(location: str, batch: str, rows: Iterable[Row]) -> Part:

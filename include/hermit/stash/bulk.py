@@ -3,7 +3,8 @@
 `export` consolidates where that is needed, then opens a transaction and exports its snapshot. While that
 stands open, parts of the table, cut by `ctid` ranges, are read under the same snapshot wherever
 `read_range` is called: all parts together are the contents at one version, whatever is written meanwhile.
-In it every diff is +1, so that a part need not know the others.
+In it every diff is +1, so that a part need not know the others. Whoever only sums up can do without, and
+asks for the updates as they are stored: then nothing is written.
 
 The way back is in `side.py` and `cutover.py`; all are imported from here.
 """
@@ -94,21 +95,25 @@ class Export:
 
 
 @contextmanager
-def export(stash: Stash, partitions: int) -> Iterator[Export]:
-    """The contents at one version, cut in `partitions` parts; valid until the context is left."""
+def export(stash: Stash, partitions: int, *, as_stored: bool = False) -> Iterator[Export]:
+    """The contents at one version, cut in `partitions` parts; valid until the context is left.
+
+    `as_stored`: without consolidating, for whoever reads the diffs, too.
+    """
     if stash.is_dry_run:
         raise ReadOnly(f"{stash.where}: what a dry run wrote cannot be exported")
     with stash.separate_connection() as connection:
-        yield _begin(stash, connection, partitions)
+        yield _begin(stash, connection, partitions, as_stored)
 
 
 def read_range(
-    url: str, export: Export, low: int, high: int, batch_rows: int = 65_536
+    url: str, export: Export, low: int, high: int, batch_rows: int = 65_536, *, with_diff: bool = False
 ) -> pa.RecordBatchReader:
-    """One part as record batches of (collection_id int64, key binary, value binary)."""
+    """One part as record batches of (collection_id int64, key binary, value binary[, diff int64])."""
     import pyarrow as pa
 
-    schema = pa.schema([("collection_id", pa.int64()), ("key", pa.binary()), ("value", pa.binary())])
+    fields = [("collection_id", pa.int64()), ("key", pa.binary()), ("value", pa.binary())]
+    schema = pa.schema([*fields, ("diff", pa.int64())] if with_diff else fields)
     return pa.RecordBatchReader.from_batches(schema, _batches(url, export, (low, high), schema, batch_rows))
 
 
@@ -118,9 +123,9 @@ def _batches(
     import adbc_driver_postgresql.dbapi as adbc
 
     low, high = (int(page) for page in pages)
-    # A page number is an integer and the snapshot was quoted by the server; the table is an identifier.
+    # A page number is an integer and the snapshot was quoted by the server; the others are identifiers.
     query = (
-        f"SELECT collection_id, key, value FROM {export.table}"  # noqa: S608
+        f"SELECT {', '.join(schema.names)} FROM {export.table}"  # noqa: S608
         f" WHERE ctid >= '({low},0)'::tid AND ctid < '({high},0)'::tid"
     )
     target = Target(url)
@@ -138,13 +143,14 @@ def _batches(
         raise ExportGone(f"a part of {export.table} could not be read: {detail}") from None
 
 
-def _begin(stash: Stash, connection: psycopg.Connection, partitions: int) -> Export:
+def _begin(stash: Stash, connection: psycopg.Connection, partitions: int, as_stored: bool) -> Export:
     statements = control(stash.schema, stash.component)
     for _ in range(_ATTEMPTS_MAX):
         connection.execute(_BEGIN_EXPORT)
         row = check(stash.token, fence_row(connection, statements.read_fence), stash.where)
         work = render("SELECT EXISTS (SELECT 1 FROM {schema}.{heap} WHERE diff <> 1)", **_names(stash, row))
-        if not _one(connection, work):
+        # In any case asked: from here on the table cannot be dropped.
+        if not _one(connection, work) or as_stored:
             return _describe(stash, connection, row, partitions)
         # Mostly there is nothing to do. Where there is, a writer may get in again afterwards.
         connection.execute(b"ROLLBACK")
