@@ -122,11 +122,12 @@ class Processes:
     def _acknowledged(self) -> int:
         return sum(each.output.read_text().count('"ok"') for each in self.everyone if each.output.exists())
 
-    def keep_updates(self) -> None:
-        """Remember what the log holds before somebody compacts it."""
+    def keep_updates(self) -> int:
+        """Remember what the log holds before somebody compacts it, and up to which version that is."""
         with self.late_joiner() as late:
             contents: LogContents = late.ask(lambda log: log.read()).result(_WAIT_S)
         self._updates = {**contents.rows, **self._updates}
+        return contents.version
 
     def late_joiner(self) -> CatalogManager:
         """One more node, in this process, not started yet."""

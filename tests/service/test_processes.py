@@ -91,9 +91,9 @@ def test_a_node_paused_while_the_log_is_compacted_goes_on_and_names_the_earliest
     paused.send(signal.SIGSTOP)
     seen = int(worker.order("latest"))
     nodes.wait_for_acknowledged(60)
-    nodes.keep_updates()
+    kept = nodes.keep_updates()
     # Its claim holds the compaction up until it expires; then the log goes on without it.
-    poll(lambda: int(worker.order("compact")) > seen, "the log to be compacted")
+    poll(lambda: int(worker.order("compact", kept)) > seen, "the log to be compacted")
     paused.send(signal.SIGCONT)
     nodes.wait_for_acknowledged(80)
     poll(lambda: int(paused.order("earliest", 1)) > seen, "the paused node to hear of it")

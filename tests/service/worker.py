@@ -179,10 +179,11 @@ class Orders:
     def _latest(self) -> int:
         return self._node.catalog_latest().version
 
-    def _compact(self) -> int:
-        """How far the log was compacted; 0 if somebody still needs all of it."""
+    def _compact(self, version: int) -> int:
+        """How far the log was compacted, at most to a version; 0 if somebody still needs all of it."""
+        low_watermark = self._node.catalog_ready(version).result(120).time
         try:
-            return self._node.compact().earliest
+            return self._node.compact(low_watermark).earliest
         except CompactionHeld:
             return 0
 
