@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import psycopg
 import pytest
 
 from hermit.digest import Digest, digest_rows
-from hermit.errors import Fenced, InvalidInput
+from hermit.errors import Fenced, InvalidInput, Unavailable
 from hermit.formats.generate import Recipe, rows
 from hermit.formats.generate_facts import BLOCK_ROWS
 from hermit.formats.versions import MIN_STASH_VERSION
@@ -21,6 +22,7 @@ from hermit.migration.parts import Part
 from hermit.migration.stores import Stores
 from hermit.migration.throttle import Limits
 from hermit.migration.work import Workers
+from hermit.rows import Row
 from hermit.stash import StashClient, bulk
 from tests.migration.driver import stores_for
 
@@ -157,3 +159,22 @@ def test_blocks_of_a_large_collection_are_made_one_by_one_and_are_the_same() -> 
     assert len({row.key for row in together}) == len(together)
     values = [[row.value for row in part] for part in apart]
     assert values[1] != values[2]
+
+
+def test_rows_that_can_be_read_once_are_loaded_whole_or_not_at_all(stores: Stores) -> None:
+    """A connection that breaks has the opening tried again, when some rows were read already."""
+
+    def breaking() -> Iterator[Row]:
+        for number, row in enumerate(rows(300, 7)):
+            if number == 100:
+                with psycopg.connect(stores.stash_url, autocommit=True) as other:
+                    other.execute(
+                        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                        " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                    )
+            yield row
+
+    with pytest.raises(Unavailable, match="holds none"):
+        load_rows(stores, breaking())
+    assert not stores.stash.is_initialized()
+    assert load_rows(stores, rows(300, 7)) == sum(1 for _ in rows(300, 7))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from hermit.errors import InvalidInput
+from hermit.errors import InvalidInput, Unavailable
 from hermit.rows import Row
 
 if TYPE_CHECKING:
@@ -23,7 +23,13 @@ def load_rows(stores: Stores, rows: Iterable[Row]) -> int:
             count += 1
             yield row, 1
 
-    with open_empty(stores.stash_client, lambda transaction: transaction.append(counted())):
+    def fill(transaction: StashTransaction) -> None:
+        # An opening is tried again when its connection breaks. What gives rows can be read only once.
+        if count:
+            raise Unavailable("the stash did not take all rows, and holds none of them", hint="try again")
+        transaction.append(counted())
+
+    with open_empty(stores.stash_client, fill):
         return count
 
 
