@@ -90,8 +90,12 @@ def kill_scheduler(machine: Machine) -> None:
     """And start everything anew, as whoever is on call would."""
     running = services.running(machine.settings())
     assert running is not None
-    kill([psutil.Process(running.pids["scheduler"][0])])
+    scheduler = psutil.Process(running.pids["scheduler"][0])
+    workers = scheduler.children(recursive=True)
+    kill([scheduler])
     machine.must("up")
+    # What a dead scheduler leaves behind holds its locks on the runs: nobody would ever schedule them.
+    assert [one for one in workers if one.is_running()] == []
 
 
 def facts(machine: Machine, organization_id: str) -> tuple[str, Any]:

@@ -2,7 +2,9 @@
 
 What runs is written down in `airflow/services.json`: per component its pid and start time, so that a pid
 which the system gave to somebody else is never mistaken for ours. Stopping ends the components, then
-everything that still carries this home's mark in its environment: a task's Spark job outlives neither.
+everything that still carries this home's mark in its environment, a task's Spark job say, and everything
+that is still in the session of a component. Airflow's workers write their titles over their environment, and
+outlive a scheduler that was killed, with its connections to the database and the locks that it held there.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -224,7 +226,34 @@ def _last_line(path: Path) -> str:
 
 def processes(settings: Settings) -> list[Any]:
     """Every process that runs for this home: Airflow's components, tasks, and what these started."""
-    return _marked(str(airflow.home(settings)))
+    import psutil
+
+    mark = str(airflow.home(settings))
+    services = _read(settings)
+    sessions = dict(services.pids.values()) if services else {}
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.pid != os.getpid() and (_is_marked(process, mark) or _is_in(process, sessions)):
+                found.append(process)
+    return found
+
+
+def _is_marked(process: Any, mark: str) -> bool:
+    import psutil
+
+    try:
+        return bool(process.environ().get(_MARK) == mark)
+    except psutil.AccessDenied:
+        return False
+
+
+def _is_in(process: Any, sessions: Mapping[int, float]) -> bool:
+    """Whether a component leads, or led, this process's session: its number is given to nobody meanwhile."""
+    leader = os.getsid(process.pid)
+    return (
+        leader > 0 and leader in sessions and process.create_time() > sessions[leader] - _START_TIMES_DIFFER_S
+    )
 
 
 def _end_processes(settings: Settings) -> bool:
@@ -255,17 +284,6 @@ def _end(processes: Iterable[Any]) -> None:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
     psutil.wait_procs(alive, timeout=_STOPPED_WITHIN_S)
-
-
-def _marked(mark: str) -> list[Any]:
-    import psutil
-
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            if process.pid != os.getpid() and process.environ().get(_MARK) == mark:
-                found.append(process)
-    return found
 
 
 def _start_time(pid: int) -> float:
