@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.airflow, pytest.mark.timeout(900)]
 def test_today_s_cells_of_the_crash_matrix_pass(tmp_path: Path) -> None:
     machine = Machine(tmp_path / "home")
     today = datetime.datetime.now(datetime.UTC).date().toordinal()
-    result = machine.hermit("crash-matrix", "--sample", "2", "--seed", str(today), "--json")
+    result = machine.hermit("crash-matrix", "--sample", "2", "--seed", str(today), "--jobs", "1", "--json")
     machine.hermit("down")
     assert result.returncode == 0, result.stdout + result.stderr
     assert json.loads(result.stdout) == {"cells": 2, "failed": {}}

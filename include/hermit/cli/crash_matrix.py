@@ -104,7 +104,10 @@ class Dag(World):
         """The fail point reaches every process of the run by the environment; only the first one dies."""
         from hermit.migration.failpoints import VARIABLE
 
-        return self._run(direction, protocol, {VARIABLE: f"{point}@{self.mark}"}).state == "success"
+        outcome = self._run(direction, protocol, {VARIABLE: f"{point}@{self.mark}"})
+        if not self.passed() and outcome.state != "success":
+            raise CellFailed(f"the run died before {point}: {outcome.error}; see {outcome.where}")
+        return outcome.state == "success"
 
     def passed(self) -> bool:
         """The process that dies leaves its mark."""
