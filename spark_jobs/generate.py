@@ -14,8 +14,6 @@ to executors inside the serialized task, as in `stage_snapshot.py`.
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 from typing import Any
 
@@ -25,14 +23,13 @@ from hermit.formats.versions import STASH_VERSION
 from hermit.identity import parse_organization_id
 from hermit.migration.executors import on_spark
 from hermit.migration.generating import generate
+from hermit.migration.job import read_request, take_stash_url
 from hermit.stash import StashClient
-
-_STASH_URL_VARIABLE = "HERMIT_JOB_STASH_URL"
 
 
 def main(request: dict[str, Any]) -> None:
     """Make the catalog that the request describes."""
-    stash_url = os.environ.pop(_STASH_URL_VARIABLE)
+    stash_url = take_stash_url()
     organization_id = parse_organization_id(request["organization_id"])
     recipe = Recipe(
         request.get("objects"),
@@ -56,6 +53,6 @@ def _say(line: str) -> None:
 
 if __name__ == "__main__":
     try:
-        main(json.loads(sys.argv[1]))
+        main(read_request(sys.argv[1:], "organization_id"))
     except HermitError as error:
         sys.exit(f"hermit: {error}")

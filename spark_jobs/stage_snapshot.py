@@ -10,8 +10,6 @@ catalog of one small partition is staged here in the driver, sooner than a first
 
 from __future__ import annotations
 
-import json
-import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -21,6 +19,7 @@ from hermit.errors import HermitError
 from hermit.identity import parse_organization_id
 from hermit.migration import dry_run, staging, steps
 from hermit.migration.failpoints import fail_point
+from hermit.migration.job import read_request, take_stash_url
 from hermit.migration.manifest import Manifest, Manifests
 from hermit.migration.move import Fencing
 from hermit.migration.protocol import Direction
@@ -28,12 +27,10 @@ from hermit.migration.stores import Stores, connect_at
 from hermit.migration.throttle import Limits
 from hermit.migration.work import Task
 
-_STASH_URL_VARIABLE = "HERMIT_JOB_STASH_URL"
-
 
 def main(request: dict[str, Any]) -> None:
     """Stage what the request names, and leave its manifest."""
-    stash_url = os.environ.pop(_STASH_URL_VARIABLE)
+    stash_url = take_stash_url()
     stores = connect_at(stash_url, request["location"], parse_organization_id(request["organization_id"]))
     fencing = Fencing.from_json(request["fencing"])
     direction, batch = Direction(request["direction"]), request["batch"]
@@ -95,6 +92,6 @@ def _stage_dry_run(
 
 if __name__ == "__main__":
     try:
-        main(json.loads(sys.argv[1]))
+        main(read_request(sys.argv[1:], "organization_id", "location", "fencing", "direction", "batch"))
     except HermitError as error:
         sys.exit(f"hermit: {error}")

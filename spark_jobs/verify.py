@@ -18,7 +18,6 @@ URL, which may hold a password, goes to executors inside the serialized task, as
 from __future__ import annotations
 
 import json
-import os
 import sys
 import traceback
 from typing import Any
@@ -26,15 +25,14 @@ from typing import Any
 from hermit.errors import HermitError
 from hermit.identity import parse_organization_id
 from hermit.migration.executors import on_spark
+from hermit.migration.job import read_request, take_stash_url
 from hermit.migration.stores import connect_at
 from hermit.migration.verifying import FAILED, verify
-
-_STASH_URL_VARIABLE = "HERMIT_JOB_STASH_URL"
 
 
 def main(request: dict[str, Any]) -> int:
     """Compare what the request names, and print what was found; gives the exit code."""
-    stash_url = os.environ.pop(_STASH_URL_VARIABLE)
+    stash_url = take_stash_url()
     stores = connect_at(stash_url, request["location"], parse_organization_id(request["organization_id"]))
     found = verify(stores, on_spark(_context, request, _say))
     for store in found.moved:
@@ -56,7 +54,7 @@ def _say(line: str) -> None:
 
 if __name__ == "__main__":
     try:
-        code = main(json.loads(sys.argv[1]))
+        code = main(read_request(sys.argv[1:], "organization_id", "location"))
     except HermitError as error:
         _say(f"hermit: {error}")
         code = FAILED

@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import json
 import os
 import signal
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from airflow.listeners import hookimpl
@@ -132,10 +134,29 @@ def _run(dags: Mapping[str, Any], dag_id: str, conf: Mapping[str, Any], output: 
         progress.say(run="failed", error=f"no dag {dag_id!r} could be read; the log says why")
         return 1
     get_listener_manager().add_listener(progress)
+    _enter(dag_id)
     run = dags[dag_id].test(run_conf=conf)
     report = _report(run)
     progress.say(run=str(run.state), report=report, error=progress.error)
     return 0 if run.state == "success" else 1
+
+
+def _enter(dag_id: str) -> None:
+    """Have Airflow's database know the DAG. Of two first runs at once, Airflow would let one fail there."""
+    from airflow.dag_processing.bundles.manager import DagBundlesManager
+    from airflow.dag_processing.dagbag import BundleDagBag, sync_bag_to_db
+    from airflow.models.dag import DagModel
+
+    with (Path(os.environ["AIRFLOW_HOME"]) / "dags.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if DagModel.get_current(dag_id) is not None:
+            return
+        bundles = DagBundlesManager()
+        bundles.sync_bundles_to_db()
+        for bundle in bundles.get_all_dag_bundles():
+            bundle.initialize()
+            bag = BundleDagBag(dag_folder=bundle.path, bundle_path=bundle.path, bundle_name=bundle.name)
+            sync_bag_to_db(bag, bundle.name, bundle.version)
 
 
 def _report(run: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import socket
+import re
 import subprocess
 import threading
 import time
@@ -20,6 +20,7 @@ import pytest
 from hermit.embedded import spark
 from hermit.formats.generate import rows
 from hermit.migration import progress, steps, throttle
+from hermit.migration.job import STASH_URL_VARIABLE
 from hermit.migration.load import load_rows
 from hermit.migration.move import Limits
 from hermit.migration.protocol import Direction
@@ -27,6 +28,7 @@ from hermit.migration.shelf import Shelf
 from hermit.migration.stores import Stores
 from tests.migration.driver import move, stores_for, truth
 from tests.migration.test_staging import Job
+from tests.processes import is_running, words_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -43,16 +45,9 @@ def wait_for(condition: Callable[[], bool], what: str, seconds: float = 300) -> 
         time.sleep(0.1)
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
-
-
-def words_of(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []
+def said(log: Path, pattern: str) -> list[str]:
+    """What Spark wrote to a log where the pattern has its group."""
+    return re.findall(pattern, log.read_text())
 
 
 @dataclass
@@ -69,7 +64,7 @@ class Cluster:
             child
             for executor in self.executors()
             for child in executor.children(recursive=True)
-            if "pyspark.daemon" in words_of(child) and not child.children()
+            if is_running(child, "pyspark.daemon") and not child.children()
         ]
 
     def executors(self) -> list[psutil.Process]:
@@ -77,7 +72,7 @@ class Cluster:
             child
             for worker in self.workers
             for child in psutil.Process(worker.pid).children(recursive=True)
-            if any("CoarseGrainedExecutorBackend" in word for word in words_of(child))
+            if is_running(child, "CoarseGrainedExecutorBackend")
         ]
 
 
@@ -91,32 +86,24 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
-    port, page = free_port(), free_port()
-    master = f"spark://127.0.0.1:{port}"
     started: list[subprocess.Popen[bytes]] = []
 
-    def start(name: str, kind: str, *arguments: str) -> None:
-        command = ["spark-class", f"org.apache.spark.deploy.{kind}", *arguments]
-        with (home / f"{name}.log").open("w") as log:
+    def start(name: str, kind: str, *arguments: str) -> Path:
+        command = ["spark-class", f"org.apache.spark.deploy.{kind}", "--webui-port", "0", *arguments]
+        path = home / f"{name}.log"
+        with path.open("w") as log:
             process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=home)
         started.append(process)
-
-    def registered() -> int:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{page}/json/", timeout=5) as response:
-                return len(json.load(response)["workers"])
-        except OSError:
-            return 0
+        return path
 
     try:
-        start(
-            "master", "master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(page)
-        )
+        log = start("master", "master.Master", "--host", "127.0.0.1", "--port", "0")
+        wait_for(lambda: "New state: ALIVE" in log.read_text(), "the master")
+        (master,) = said(log, r"Starting Spark master at (\S+)")
         for number in (1, 2):
-            options = ["--cores", "1", "--memory", "512M", "--webui-port", "0"]
-            options += ["-d", str(home / f"worker_{number}")]
+            options = ["--cores", "1", "--memory", "512M", "-d", str(home / f"worker_{number}")]
             start(f"worker_{number}", "worker.Worker", *options, master)
-        wait_for(lambda: registered() == 2, "both workers")
+        wait_for(lambda: len(said(log, "Registering worker")) == 2, "both workers")
         yield Cluster(master, started[1:], home)
     finally:
         for process in reversed(started):
@@ -139,14 +126,13 @@ class Submitted:
     def __init__(self, cluster: Cluster, job: Job, **more: str) -> None:
         self.cluster, self.job = cluster, job
         request = {**steps.request(job.stores, job.move, job.fencing, job.batch), **LIMITS.to_json()}
-        self.page = free_port()
         conf = {
             **spark.conf(),
             "spark.executor.memory": "480m",
             "spark.eventLog.enabled": "true",
             "spark.eventLog.dir": cluster.home.as_uri(),
             "spark.ui.enabled": "true",
-            "spark.ui.port": str(self.page),
+            "spark.ui.port": "0",
             "spark.log.level": "INFO",
             **more,
         }
@@ -155,7 +141,7 @@ class Submitted:
             command += ["--conf", f"{name}={value}"]
         self.log = cluster.home / f"{job.batch}.log"
         environment = {**os.environ, **spark.environment(), "SPARK_LOCAL_IP": "127.0.0.1"}
-        environment["HERMIT_JOB_STASH_URL"] = job.stores.stash_url
+        environment[STASH_URL_VARIABLE] = job.stores.stash_url
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
                 [*command, str(SCRIPT), json.dumps(request)], env=environment, stdout=log, stderr=log
@@ -168,6 +154,11 @@ class Submitted:
     def is_under_way(self) -> bool:
         found = self.progress()
         return found is not None and found.rows_done > 0
+
+    @property
+    def page(self) -> str:
+        (port,) = said(self.log, r"service 'SparkUI' on port (\d+)")
+        return f"http://127.0.0.1:{port}"
 
     def let_go(self) -> None:
         throttle.change(Shelf(self.job.stores.location), self.job.batch, max_rows_per_second=None)
@@ -202,8 +193,7 @@ def test_the_job_runs_on_a_cluster_survives_a_dead_executor_and_shows_no_passwor
         job = Job(stores, direction)
         submitted = Submitted(cluster, job)
         wait_for(submitted.is_under_way, "the first rows")
-        page = f"http://127.0.0.1:{submitted.page}/environment/"
-        with urllib.request.urlopen(page, timeout=30) as response:
+        with urllib.request.urlopen(f"{submitted.page}/environment/", timeout=30) as response:
             assert PASSWORD not in response.read().decode()
         victim, *_ = cluster.executors()
         victim.kill()

@@ -16,6 +16,7 @@ from hermit.errors import InvalidInput
 from hermit.formats.generate import Recipe, rows
 from hermit.migration import generating
 from hermit.migration.executors import on_spark
+from hermit.migration.job import STASH_URL_VARIABLE
 from hermit.migration.protocol import Direction
 from hermit.migration.stores import Stores
 from hermit.stash import bulk
@@ -42,7 +43,7 @@ def job(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> Job:
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        monkeypatch.setenv("HERMIT_JOB_STASH_URL", stores.stash_url)
+        monkeypatch.setenv(STASH_URL_VARIABLE, stores.stash_url)
         given = {"organization_id": str(stores.organization_id), "rows_per_partition": 60}
         return module.main({**given, **request})
 

@@ -18,6 +18,7 @@ from hermit.durable.contents import MOVED
 from hermit.errors import NotInitialized
 from hermit.formats.generate import rows
 from hermit.migration import verifying
+from hermit.migration.job import STASH_URL_VARIABLE
 from hermit.migration.load import load_rows
 from hermit.migration.parts import Part
 from hermit.migration.protocol import Direction
@@ -163,7 +164,7 @@ def script(stores: Stores, **request: object) -> subprocess.CompletedProcess[str
     given = {"organization_id": str(stores.organization_id), "location": stores.location, **request}
     return subprocess.run(
         [sys.executable, str(VERIFY), json.dumps(given)],
-        env={**os.environ, "HERMIT_JOB_STASH_URL": stores.stash_url},
+        env={**os.environ, STASH_URL_VARIABLE: stores.stash_url},
         capture_output=True,
         text=True,
         check=False,

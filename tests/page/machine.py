@@ -18,6 +18,7 @@ import psutil
 
 from hermit.embedded.postgres import EmbeddedPostgres
 from hermit.migration.stores import Stores, connect
+from tests.processes import is_running
 
 ROOT = Path(__file__).resolve().parents[2]
 ROLES = ("viewer", "user", "op", "admin")
@@ -114,9 +115,8 @@ class Machine:
 
     def _is_spark(self, process: psutil.Process) -> bool:
         try:
-            return str(self.home) in process.environ().get("HERMIT_HOME", "") and any(
-                "stage_snapshot" in part for part in process.cmdline()
-            )
+            home = process.environ().get("HERMIT_HOME", "")
+            return str(self.home) in home and is_running(process, "stage_snapshot")
         except psutil.Error:
             return False
 

@@ -21,6 +21,7 @@ from hermit.embedded import airflow, metadata, spark
 from hermit.errors import Unavailable
 from hermit.formats.generate import rows
 from hermit.migration import steps
+from hermit.migration.job import STASH_URL_VARIABLE
 from hermit.migration.load import load_rows
 from hermit.migration.stores import connect
 
@@ -44,7 +45,7 @@ def peak_bytes(case: Case, direction: str) -> int:
     case.put_in_place()
     request = steps.request(case.stores, move_of(case.stores, direction), case.fencing, f"{direction}_memory")
     command = _submit(settings_module.load().root / "spark_jobs" / "stage_snapshot.py", json.dumps(request))
-    environment = {**os.environ, **spark.environment(), "HERMIT_JOB_STASH_URL": case.stores.stash_url}
+    environment = {**os.environ, **spark.environment(), STASH_URL_VARIABLE: case.stores.stash_url}
     process = subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )

@@ -40,7 +40,7 @@ def crash_matrix(
     from concurrent.futures import ThreadPoolExecutor
 
     from hermit import settings as settings_module
-    from hermit.embedded import metadata, spark
+    from hermit.embedded import spark
     from hermit.embedded.java import java_home
     from hermit.embedded.runs import local_runs
 
@@ -54,7 +54,6 @@ def crash_matrix(
     failures: dict[str, str] = {}
     with (
         settings_module.running_stores(settings),
-        metadata.running(settings),
         tempfile.TemporaryDirectory() as marks,
         ExitStack() as started,
         ThreadPoolExecutor(jobs) as pool,

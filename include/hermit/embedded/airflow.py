@@ -45,6 +45,7 @@ def environment(settings: Settings, port: int | None = None) -> dict[str, str]:
         )
     airflow = home(settings)
     keys = _secrets(settings)
+    database_url = database(settings).url()
     config = {
         "CORE__AUTH_MANAGER": _AUTH_MANAGER,
         "CORE__DAGS_FOLDER": str(dags),
@@ -57,9 +58,7 @@ def environment(settings: Settings, port: int | None = None) -> dict[str, str]:
         "CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(airflow / "passwords.json"),
         "API__SECRET_KEY": keys["api"],
         "API_AUTH__JWT_SECRET": keys["jwt"],
-        "DATABASE__SQL_ALCHEMY_CONN": database(settings)
-        .url()
-        .replace("postgresql", "postgresql+psycopg2", 1),
+        "DATABASE__SQL_ALCHEMY_CONN": database_url.replace("postgresql", "postgresql+psycopg2", 1),
         "DAG_PROCESSOR__REFRESH_INTERVAL": "30",
         # A file that changed is read at once; reading one that did not is seconds of work for nothing.
         "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "600",

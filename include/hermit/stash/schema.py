@@ -131,9 +131,11 @@ def create_heap_indexes(schema: str, heap: str) -> list[bytes]:
 
 
 BEGIN_WRITE = b"BEGIN ISOLATION LEVEL SERIALIZABLE"
-# An opener holds the fence's row from its first statement on, so that no writer commits beside it: a
-# snapshot is as good as serializable here, and tracks no predicate locks, which the upgrade of a large
-# catalog would run out of. It may think for minutes between two statements.
+# An opener locks the fence's row before it reads anything else. Every write changes that row: whoever
+# committed since the opener's snapshot was taken makes the lock fail (40001), and the open is tried again;
+# whoever comes later waits for the opener. So nothing changes between its snapshot and its commit, which
+# makes a snapshot as good as serializable, without the predicate locks that the upgrade of a large catalog
+# would run out of. It may think for minutes between two statements.
 BEGIN_OPEN = b"BEGIN ISOLATION LEVEL REPEATABLE READ; SET LOCAL idle_in_transaction_session_timeout = '10min'"
 # A reader sees one snapshot. Writers take turns at the fence's row, so that every snapshot is a state
 # between two of them: repeatable read is as good as serializable here and tracks no predicate locks.

@@ -12,13 +12,12 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk.exceptions import AirflowException
 
 from hermit.embedded import spark
+from hermit.migration.job import STASH_URL_VARIABLE
 from hermit_airflow.operators.base import ends_without_retries, move_of, stores_of, timed
 from hermit_airflow.operators.move import batch_of, fencing_of, steps_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
-
-STASH_URL_VARIABLE = "HERMIT_JOB_STASH_URL"
 
 
 @contextmanager

@@ -1,4 +1,7 @@
-"""Waits, without a worker slot, until both stores of a catalog answer."""
+"""Waits, without a worker slot, until both stores of a catalog answer and can be written to.
+
+Whether the catalog is initialized in them is not asked: opening it, the next task, initializes what is not.
+"""
 
 from __future__ import annotations
 
