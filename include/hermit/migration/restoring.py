@@ -4,9 +4,6 @@ Most rows of a collection lie in files whose rows are distinct. Such a file goes
 written since lies in small files, with rows to add and rows to take away: their sum is worked out where it
 is needed, and each large file is copied without the rows that were taken away. So no collection is ever
 held in memory, only what has changed since it was last folded.
-
-Rows are counted here and not digested: verifying compares the digests of the shard and of the sealed side
-table before anything moves.
 """
 
 from __future__ import annotations

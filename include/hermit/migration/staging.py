@@ -1,10 +1,10 @@
 """Staging: the bulk of a move, written where nobody looks yet. Here the way there, from heap to files.
 
 The functions that executors run take plain values and import what they need themselves, so that they run
-in any Python process, under Spark or not. Each holds a batch of rows at a time, gives the digest of what it
-read from the source, says how far it is, and keeps to its pace. A partition that Spark runs twice leaves
-files, or rows in an aborted transaction, that no manifest names. What an earlier attempt finished is used
-again (see `parts`); verifying reads everything once more, on both sides, in any case.
+in any Python process, under Spark or not. Each holds a batch of rows at a time, says how far it is, and keeps
+to its pace. A partition that Spark runs twice leaves files, or rows in an aborted transaction, that no
+manifest names. What an earlier attempt finished is used again (see `parts`). Rows are counted here and not
+digested: verifying reads everything once more, on both sides, before anything moves.
 
 `restoring` is the way back.
 """
@@ -102,18 +102,15 @@ def stage_range(location: str, batch: str, stash_url: str, export: Export, task:
 
     name, (low, high) = task
     meter = Meter(location, batch, name)
-    read: dict[str, Digest] = {}
     with BatchWriter(location, batch) as writer:
         for rows in bulk.read_range(stash_url, export, low, high, _BATCH_ROWS):
             for collection, pairs in split_by_collection(rows, export.collections):
-                digest = digest_columns(collection, *pairs.columns)
-                read[collection] = read.get(collection, Digest()) + digest
                 writer.write(collection, pairs)
             meter.add(rows.num_rows, rows.nbytes)
         files = writer.finish()
     part = Part(
         files=[file.to_json() for file in files],
-        read=read,
+        read={},
         staged={},
         rows=sum(file.rows for file in files),
         bytes=sum(file.bytes for file in files),

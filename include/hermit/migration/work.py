@@ -14,7 +14,7 @@ from hermit.migration.throttle import Limits
 # Below this, starting a second worker costs more than it saves.
 SMALL_BYTES = 8 << 20
 # What is lost when a task dies, and what the next attempt does again at most.
-_PARTITION_BYTES = 128 << 20
+_PARTITION_BYTES = 256 << 20
 _PARTITIONS_MAX = 10_000
 
 Task: TypeAlias = tuple[str, Any]

@@ -52,6 +52,8 @@ SCHEMA = json.dumps(
     },
     separators=(",", ":"),
 )
+# `json.dumps` would make one for every line of a commit.
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
 _FILE_NAME = re.compile(r"([0-9a-f]{32})\.parquet$")
 
 
@@ -301,4 +303,4 @@ def _removed(remove: Mapping[str, Any]) -> DataFile:
 
 
 def _dump(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"))
+    return _ENCODER.encode(value)
