@@ -42,6 +42,13 @@ def test_work_is_cut_by_size_into_as_many_partitions_as_keep_all_cores_busy() ->
 
     mib = 1 << 20
     workers = staging.Workers(run, lambda: 2)
-    assert [workers.partitions(1, size * mib) for size in (0, 1, 60, 300, 1_200, 3_000)] == [1, 1, 2, 4, 6, 12]
+    assert [workers.partitions(1, size * mib) for size in (0, 1, 60, 300, 1_200, 3_000)] == [
+        1,
+        1,
+        2,
+        4,
+        6,
+        12,
+    ]
     limited = staging.Workers(run, lambda: 2, Limits(rows_per_partition=100))
     assert [limited.partitions(rows, mib) for rows in (0, 100, 101)] == [1, 1, 2]
