@@ -23,13 +23,21 @@ _RESULTS = "HERMIT_TEST_RESULTS"
 _SETTINGS = {"max_connections": "200", "fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 _MEMORY = Path("/dev/shm")
 _SCRATCH_BYTES_MIN = 8 << 30
-_SHARED_BY_DIRECTORY = ("tests/page/",)
+# What costs much and is shared, and by which tests: they run on one worker, one after the other.
+_SHARED = {
+    "a running Airflow": ("tests/airflow/test_faults.py", "tests/airflow/test_running_airflow.py"),
+    "the page": ("tests/page/",),
+    "the Spark session": (
+        "tests/migration/test_jobs.py",
+        "tests/persist/test_interop.py",
+        "tests/persist/test_spark.py",
+    ),
+}
 _SHARED_BY_FILE = (
     "tests/airflow/",
     "tests/deploy/",
     "tests/docs/test_site.py",
     "tests/migration/test_cluster.py",
-    "tests/persist/test_spark.py",
 )
 _outcomes: dict[str, dict[str, object]] = {}
 
@@ -56,14 +64,15 @@ def _scratch_in_memory(config: pytest.Config) -> None:
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Tests that share a costly thing, a cluster or an Airflow, run on one worker, one after the other."""
+    """Tests that share something costly stay together."""
     from xdist.scheduler import LoadScopeScheduling
 
     class ByCost(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             path = nodeid.partition("::")[0]
-            if path.startswith(_SHARED_BY_DIRECTORY):
-                return path.rpartition("/")[0]
+            for what, paths in _SHARED.items():
+                if path.startswith(paths):
+                    return what
             return path if path.startswith(_SHARED_BY_FILE) else nodeid
 
     return ByCost(config, log)

@@ -91,7 +91,7 @@ def to_markdown(rows: list[Row]) -> str:
         ]
         for row in rows:
             if row.id.startswith(f"{letter}-"):
-                proof = "<br>".join(_short(name) for name in sorted(row.tests)) or row.waiver or ""
+                proof = "<br>".join(sorted({_short(name) for name in row.tests})) or row.waiver or ""
                 lines.append(f"| {row.id} | {row.level} | {_cell(row.what)} | {row.state} | {proof} |")
     return "\n".join(lines) + "\n"
 

@@ -7,13 +7,8 @@ the size of the catalog, the specification says a million, and has every fault h
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import shutil
-import subprocess
 import uuid
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -24,7 +19,7 @@ from hermit.embedded import services
 from hermit.embedded.postgres import EmbeddedPostgres
 from hermit.migration import progress
 from hermit.migration.protocol import Direction
-from tests.airflow.machine import HERMIT, Machine, wait_for
+from tests.airflow.machine import Machine, wait_for
 from tests.processes import above, is_running
 
 pytestmark = [pytest.mark.slow, pytest.mark.airflow, pytest.mark.timeout(3000)]
@@ -33,13 +28,6 @@ _ALL = "HERMIT_TEST_FAULT_OBJECTS" in os.environ
 _OBJECTS = int(os.environ.get("HERMIT_TEST_FAULT_OBJECTS", "4000"))
 # So long that nothing is over before it is hit.
 _STAGING_S = 15 if _OBJECTS < 100_000 else 90
-
-
-@pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    machine = Machine(tmp_path_factory.mktemp("faults") / "home")
-    with machine.is_up():
-        yield machine
 
 
 @pytest.fixture(scope="module")
@@ -143,34 +131,3 @@ def test_a_fault_in_the_middle_of_a_move_is_over_after_the_retry(
 
 def of(organization_id: str) -> tuple[str, str]:
     return ("--organization-id", organization_id)
-
-
-def test_a_full_disk_stops_a_move_clearly_and_room_lets_it_go_on(tmp_path: Path) -> None:
-    """In a namespace of its own, where anybody may mount a small disk."""
-    machine = Machine(tmp_path / "home", HERMIT_PERSIST_LOCATION=str(tmp_path / "disk"))
-    (tmp_path / "disk").mkdir()
-    script = f"""
-        set -e
-        mount -t tmpfs -o size=256k tmpfs {tmp_path}/disk
-        {HERMIT} generate --objects 3000
-        if {HERMIT} migrate 2> {tmp_path}/error; then exit 3; fi
-        {HERMIT} status --json > {tmp_path}/full.json
-        mount -o remount,size=512m {tmp_path}/disk
-        {HERMIT} migrate
-        {HERMIT} status --json > {tmp_path}/moved.json
-        {HERMIT} down
-    """
-    assert shutil.which("unshare")
-    result = subprocess.run(
-        ["unshare", "--map-root-user", "--mount", "bash", "-c", script],
-        env=machine.environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    machine.hermit("down")
-    assert result.returncode == 0, result.stderr
-    assert "no space left" in (tmp_path / "error").read_text().lower()
-    full, moved = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("full", "moved"))
-    assert (full["source_of_truth"], moved["source_of_truth"]) == ("stash", "persist")
-    assert full["stash"]["digest"] == moved["persist"]["digest"]

@@ -6,12 +6,12 @@ import json
 import os
 import uuid
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
+from hermit.embedded.postgres import EmbeddedPostgres
 from hermit.embedded.runs import AirflowApi
 from hermit.migration.history import History
 from tests.airflow.machine import Machine, wait_for
@@ -20,16 +20,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.airflow, pytest.mark.timeout(1800)]
 
 # The specification says ten; each costs half a minute of both cores.
 _BACKFILL_DAYS = int(os.environ.get("HERMIT_TEST_BACKFILL_DAYS", "2"))
-
-
-@pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    """An Airflow whose migrations have a schedule, as backfills need."""
-    machine = Machine(tmp_path_factory.mktemp("running") / "home", HERMIT_MIGRATE_SCHEDULE="@daily")
-    with machine.is_up():
-        # The scheduler's own first run is for this machine's own catalog, which no test uses.
-        machine.api().call("PATCH", "/api/v2/dags/migrate_catalog", {"is_paused": False})
-        yield machine
 
 
 @pytest.fixture
@@ -159,3 +149,19 @@ def test_maintenance_and_upgrade_check_run_as_dags(machine: Machine, catalog: st
     assert finished(api, "upgrade_check", check) == "success"
     assert api.xcom("upgrade_check", check, "check_open")["store"] == "stash"
     assert stores.stash.epoch() == before
+
+
+@pytest.mark.stops_everything
+def test_a_running_airflow_is_used_until_it_is_stopped(machine: Machine, catalog: str) -> None:
+    started = machine.must("up")
+    assert "http://127.0.0.1:" in started
+    assert "admin / " in started
+    machine.must("migrate", "--organization-id", catalog)
+    assert len(asset_events(machine.api(), catalog)) == 1
+    # Commands that ended have not stopped what Airflow goes on to use.
+    assert EmbeddedPostgres(machine.home / "postgres").is_running()
+    assert "stopped" in machine.must("down")
+    assert not EmbeddedPostgres(machine.home / "postgres").is_running()
+    status = json.loads(machine.must("status", "--json", "--organization-id", catalog))
+    assert status["source_of_truth"] == "persist"
+    assert "nothing was running" in machine.must("down")

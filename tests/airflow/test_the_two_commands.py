@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from hermit.embedded.postgres import EmbeddedPostgres
 from hermit.migration.failpoints import VARIABLE
 from tests.airflow.machine import Machine
 
@@ -58,17 +57,3 @@ def test_a_migration_that_is_killed_leaves_the_stash_the_truth_and_can_be_run_ag
     moved = machine.status()
     assert moved["source_of_truth"] == "persist"
     assert moved["persist"]["digest"] == before["stash"]["digest"]
-
-
-def test_a_running_airflow_is_used_when_there_is_one(machine: Machine) -> None:
-    started = machine.must("up")
-    assert "http://127.0.0.1:" in started
-    assert "admin / " in started
-    machine.must("migrate")
-    assert machine.status()["source_of_truth"] == "persist"
-    # Commands that ended have not stopped what Airflow goes on to use.
-    assert EmbeddedPostgres(machine.home / "postgres").is_running()
-    assert "stopped" in machine.must("down")
-    assert not EmbeddedPostgres(machine.home / "postgres").is_running()
-    assert machine.status()["source_of_truth"] == "persist"
-    assert "nothing was running" in machine.must("down")

@@ -34,7 +34,7 @@ def test_the_tables_of_this_suite_cover_the_whole_interface() -> None:
 # Unopened
 
 
-@pytest.mark.row("D-10", "D-19", "D-33", "D-34", "D-54", "D-43")
+@pytest.mark.row("D-10", "D-19", "D-33", "D-34", "D-54", "D-43", "F-38")
 def test_an_unopened_catalog_answers_and_changes_nothing(lab: Lab) -> None:
     unopened = lab.unopened()
     assert [call(unopened) for call in UNOPENED.values()] == [False, *[None] * 6]

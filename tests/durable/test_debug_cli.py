@@ -105,13 +105,18 @@ def test_what_dump_prints_for_people_can_be_pasted_back(hermit: Run, lab: Lab, s
     assert "grace" not in hermit("debug", "dump", store, "--consolidate").out
 
 
+@pytest.mark.row("F-54")
 @pytest.mark.parametrize("version", [14, 15, 17, STASH_VERSION - 1])
 def test_dump_copes_with_a_catalog_of_an_older_format(
     hermit: Run, lab: Lab, store: str, version: int
 ) -> None:
     fill(lab, list(generate(60, 1, version)))
+    with lab.unopened().inspect() as found:
+        stored = list(found.snapshot())
     before = hermit("debug", "dump", store, "--json").json()
     assert lab.unopened().format_version() == version
+    with lab.unopened().inspect() as found:
+        assert list(found.snapshot()) == stored, "and reading changed nothing"
     assert "$undecodable" not in json.dumps(before)
     with lab.unopened().open():
         pass
@@ -259,7 +264,7 @@ def test_epoch_prints_what_is_stored_and_fences_nobody(
     holder.confirm_leadership()
 
 
-@pytest.mark.row("D-70", "D-71", "D-12")
+@pytest.mark.row("D-70", "D-71", "D-12", "F-48")
 def test_upgrade_check_says_whether_an_open_would_work_and_disturbs_nobody(
     hermit: Run, lab: Lab, store: str
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -78,6 +79,32 @@ assert store.version == {NEXT}
 """
     run = _run(scratch, "-c", code)
     assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.row("F-47")
+def test_a_restart_on_the_next_version_upgrades_what_the_last_one_wrote(
+    scratch: Layout, database_url: str, organization_id: UUID
+) -> None:
+    """The same program before and after a change of the format, on a real stash."""
+    program = f"""
+from uuid import UUID
+from hermit.durable import init_stash_catalog_state
+unopened = init_stash_catalog_state({database_url!r}, UUID({str(organization_id)!r}))
+print(unopened.format_version())
+with unopened.open() as catalog:
+    found = catalog.get_setting_by_name("kept")
+    catalog.set_setting("kept", "1")
+print(unopened.format_version(), found and found.value.value)
+"""
+    before = _run(scratch, "-c", program)
+    assert before.stdout.split() == ["None", str(STASH_VERSION), "None"], before.stderr
+    _add_field(scratch)
+    freeze(scratch)
+    after = _run(scratch, "-c", program)
+    assert after.stdout.split() == [str(STASH_VERSION), str(NEXT), "1"], after.stderr
+    refused = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "future" in refused.stderr, "the build before the change does not touch it any more"
 
 
 def test_an_unchanged_proto_is_not_frozen_by_accident(scratch: Layout) -> None:

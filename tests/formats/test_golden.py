@@ -44,6 +44,7 @@ def test_the_codec_writes_the_golden_objects_of_the_current_version_bit_for_bit(
         assert codec.from_json(row.collection, "value", codec.to_json(row.collection, value)) == value
 
 
+@pytest.mark.row("D-77")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_golden_objects_of_every_version_can_be_upgraded(version: int) -> None:
     store = MemoryStore(entry.row for entry in golden.read(version))

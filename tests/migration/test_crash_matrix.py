@@ -6,13 +6,17 @@ through the real DAG.
 
 from __future__ import annotations
 
+import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from uuid import UUID
+from uuid import uuid4
 
+import psycopg
 import pytest
+from psycopg import sql
 
+from hermit.embedded.postgres import EmbeddedPostgres
 from hermit.migration import crash_matrix, in_process
 from hermit.migration.crash_matrix import Cell, World
 from hermit.migration.failpoints import POINTS
@@ -29,16 +33,59 @@ def nursery() -> Iterator[Nursery]:
     found.stop()
 
 
+_DISCONNECT = "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s"
+Before = tuple[tuple[Direction, Protocol], ...]
+Copy = Callable[[Before], Stores]
+
+
+@pytest.fixture(scope="module")
+def copy(postgres: EmbeddedPostgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copy]:
+    """Copies of catalogs with a past: each past is lived through once, however many cells begin with it."""
+    folder, organization_id = tmp_path_factory.mktemp("catalogs"), uuid4()
+    with psycopg.connect(postgres.url(), autocommit=True) as connection:
+        made: list[str] = []
+
+        def database(template: str) -> str:
+            made.append(f"matrix_{uuid4().hex}")
+            query = sql.SQL("create database {} template {}")
+            connection.execute(query.format(sql.Identifier(made[-1]), sql.Identifier(template)))
+            return made[-1]
+
+        originals: dict[str, str] = {}
+
+        def stores_in(name: str) -> Stores:
+            return connect(postgres.url(name), str(folder / name), organization_id)
+
+        def copied(before: Before) -> Stores:
+            past = ", ".join(f"{direction} ({protocol.name})" for direction, protocol in before)
+            if past not in originals:
+                originals[past] = database("template1")
+                (folder / originals[past]).mkdir()
+                crash_matrix.prepare(stores_in(originals[past]), before)
+                # Nobody may be connected to what is copied, and ADBC keeps a connection for the next time.
+                connection.execute(_DISCONNECT, [originals[past]])
+            name = database(originals[past])
+            shutil.copytree(folder / originals[past], folder / name)
+            return stores_in(name)
+
+        yield copied
+        for name in made:
+            connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+
+
 class Steps(World):
     """A catalog that is moved by the step functions."""
 
-    def __init__(self, nursery: Nursery, stores: Stores, shards: str) -> None:
-        super().__init__(stores)
-        self.nursery, self.shards = nursery, shards
+    def __init__(self, nursery: Nursery, copy: Copy) -> None:
+        self.nursery, self.copy = nursery, copy
         self.exit_code = 0
 
+    def prepare(self, moves: Iterable[tuple[Direction, Protocol]]) -> None:
+        self.stores = self.copy(tuple(moves))
+
     def move_and_die(self, direction: Direction, protocol: Protocol, point: str) -> bool:
-        names = (self.stores.stash_url, self.shards, str(self.stores.organization_id))
+        stores = self.stores
+        names = (stores.stash_url, str(Path(stores.location).parent), str(stores.organization_id))
         self.exit_code = self.nursery.run(
             processes.move_and_die, *names, direction.value, protocol.name, point
         )
@@ -55,10 +102,9 @@ class Steps(World):
 @pytest.mark.row("M-25", "M-26", "M-32", "M-33", "M-34", "M-36", "M-40", "M-42")
 @pytest.mark.parametrize("cell", crash_matrix.cells(), ids=str)
 def test_a_move_that_is_killed_leaves_one_truth_and_the_next_run_completes(
-    cell: Cell, nursery: Nursery, database_url: str, tmp_path: Path, organization_id: UUID
+    cell: Cell, nursery: Nursery, copy: Copy
 ) -> None:
-    shards = str(tmp_path / "shards")
-    crash_matrix.check(cell, Steps(nursery, connect(database_url, shards, organization_id), shards))
+    crash_matrix.check(cell, Steps(nursery, copy))
 
 
 def test_every_fail_point_is_passed_in_some_cell_and_every_step_has_one() -> None:

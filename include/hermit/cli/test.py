@@ -54,7 +54,8 @@ def results_file(settings: Settings) -> Path:
 
 def run_pytest(settings: Settings, arguments: list[str], *, to_stderr: bool = False) -> int:
     """Run the tests on all cores and remember the outcomes; gives pytest's exit code."""
-    command = [sys.executable, "-m", "pytest", "-n", str(os.cpu_count() or 2), "--dist", "load"]
+    # One more than there are cores: there is always a test that waits for Airflow, or for a process to die.
+    command = [sys.executable, "-m", "pytest", "-n", str((os.cpu_count() or 2) + 1), "--dist", "load"]
     command += ["-o", f"cache_dir={settings.home / 'pytest'}", *arguments]
     environment = _environment(settings)
     if not arguments:

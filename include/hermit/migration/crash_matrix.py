@@ -114,12 +114,8 @@ class World(ABC):
         """Run a move to its end; an error if it does not get there."""
 
     def prepare(self, moves: Iterable[tuple[Direction, Protocol]]) -> None:
-        """Make a catalog that has these moves behind it, and was then changed: no copy is good any more."""
-        load_rows(self.stores, generate.rows(_OBJECTS, seed=7))
-        for direction, protocol in moves:
-            in_process.run(self.stores, direction, protocol.name)
-        with open_truth(self.stores) as catalog:
-            catalog.set_setting("changed", "yes")
+        """Give the catalog a past."""
+        prepare(self.stores, moves)
 
     def facts(self) -> Facts:
         """Where the truth is and what it holds."""
@@ -129,6 +125,15 @@ class World(ABC):
         with unopened.inspect() as view:
             digest = combine(view.digests().values())
         return Facts(truth, digest, (stores.stash.epoch() or 0, stores.persist.epoch() or 0))
+
+
+def prepare(stores: Stores, moves: Iterable[tuple[Direction, Protocol]]) -> None:
+    """Make a catalog that has these moves behind it, and was then changed: no copy is good any more."""
+    load_rows(stores, generate.rows(_OBJECTS, seed=7))
+    for direction, protocol in moves:
+        in_process.run(stores, direction, protocol.name)
+    with open_truth(stores) as catalog:
+        catalog.set_setting("changed", "yes")
 
 
 class CellFailed(HermitError):
