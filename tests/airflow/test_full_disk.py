@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 
 from tests.airflow.machine import HERMIT, Machine
 
+# A row takes about ninety bytes in the shard, so that half of them find room.
+_OBJECTS = int(os.environ.get("HERMIT_TEST_FAULT_OBJECTS", "4000"))
 pytestmark = [pytest.mark.slow, pytest.mark.airflow, pytest.mark.timeout(1800)]
 
 
@@ -20,11 +23,11 @@ def test_a_full_disk_stops_a_move_clearly_and_room_lets_it_go_on(tmp_path: Path)
     (tmp_path / "disk").mkdir()
     script = f"""
         set -e
-        mount -t tmpfs -o size=256k tmpfs {tmp_path}/disk
-        {HERMIT} generate --objects 3000
+        mount -t tmpfs -o size={_OBJECTS // 25}k tmpfs {tmp_path}/disk
+        {HERMIT} generate --objects {_OBJECTS}
         if {HERMIT} migrate 2> {tmp_path}/error; then exit 3; fi
         {HERMIT} status --json > {tmp_path}/full.json
-        mount -o remount,size=512m {tmp_path}/disk
+        mount -o remount,size=2g {tmp_path}/disk
         {HERMIT} migrate
         {HERMIT} status --json > {tmp_path}/moved.json
         {HERMIT} down

@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
 from uuid import UUID
 
@@ -51,6 +53,35 @@ def test_an_open_fences_every_earlier_handle_for_reads_and_writes(client: StashC
     assert raw(client, "select * from {schema}.data") == []
     third.write(add_row)
     assert third.read(lambda t: list(t.rows("items"))) == [(b"key", b"value")]
+
+
+_WAITING = "select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+
+
+@pytest.mark.row("M-14")
+def test_nobody_writes_between_what_an_opener_reads_and_its_commit(client: StashClient) -> None:
+    first = client.open(nothing)[0]
+    fenced: list[Fenced] = []
+
+    def write() -> None:
+        try:
+            first.write(add_row)
+        except Fenced as error:
+            fenced.append(error)
+
+    writer = threading.Thread(target=write)
+
+    def bootstrap(transaction: StashTransaction) -> list[tuple[bytes, bytes]]:
+        found = list(transaction.rows("items"))
+        writer.start()
+        while writer.is_alive() and not raw(client, _WAITING):
+            time.sleep(0.01)
+        return found
+
+    second, seen = client.open(bootstrap)
+    writer.join()
+    assert len(fenced) == 1
+    assert second.read(lambda transaction: list(transaction.rows("items"))) == seen == []
 
 
 @pytest.mark.row("M-11")
