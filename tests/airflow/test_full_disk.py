@@ -27,7 +27,7 @@ def test_a_full_disk_stops_a_move_clearly_and_room_lets_it_go_on(tmp_path: Path)
         {HERMIT} generate --objects {_OBJECTS}
         if {HERMIT} migrate 2> {tmp_path}/error; then exit 3; fi
         {HERMIT} status --json > {tmp_path}/full.json
-        mount -o remount,size=2g {tmp_path}/disk
+        mount -t tmpfs -o remount,size=2g tmpfs {tmp_path}/disk
         {HERMIT} migrate
         {HERMIT} status --json > {tmp_path}/moved.json
         {HERMIT} down

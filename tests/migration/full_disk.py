@@ -20,7 +20,7 @@ from tests.migration.driver import stores_for, truth
 
 def main(stash_url: str, disk: str, organization_id: str) -> None:
     """Move, make room, move."""
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", disk], check=True)
+    _mount(disk, "size=256k")
     stores = stores_for(stash_url, disk, UUID(organization_id))
     load_rows(stores, rows(3000, 1))
     before = truth(stores)[1]
@@ -30,11 +30,17 @@ def main(stash_url: str, disk: str, organization_id: str) -> None:
     except OSError as failure:
         error = str(failure)
     full = truth(stores)
-    subprocess.run(["mount", "-o", "remount,size=512m", disk], check=True)
+    _mount(disk, "remount,size=512m")
     in_process.run(stores, Direction.MIGRATE)
     moved = truth(stores)
     same = full[1] == moved[1] == before
     print(json.dumps({"error": error, "full": full[0], "moved": moved[0], "same": same}))
+
+
+def _mount(disk: str, options: str) -> None:
+    # What is mounted is named also when it is mounted again: otherwise mount would ask for the owner whom it
+    # finds in the kernel's list, and who does not exist in this namespace.
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", disk], check=True)
 
 
 if __name__ == "__main__":

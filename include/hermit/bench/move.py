@@ -37,7 +37,7 @@ _RIVAL_ROWS = 1_000_000
 
 def run(quick: bool, workdir: Path) -> list[Bar]:
     """Measure every bar of this area."""
-    sizes = [100_000, 400_000] if quick else [200_000, 2_000_000, 10_000_000]
+    sizes = [200_000, 600_000] if quick else [200_000, 2_000_000, 10_000_000]
     bars: list[Bar] = []
     with _server(workdir) as url:
         measured = []
