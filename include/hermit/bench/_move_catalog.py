@@ -192,10 +192,15 @@ class Case:
 
     # Cut-overs
 
-    def set_tombstones(self) -> list[float]:
+    def set_stash_tombstones(self) -> list[float]:
         """Seconds of the write that ends a migration."""
         with self.stores.resumed(self.fencing) as (stash, _):
             return _each(_TOMBSTONES, lambda number: stash.set_tombstone(number % 2 == 0))
+
+    def set_persist_tombstones(self) -> list[float]:
+        """Seconds of the write that ends a move under two tombstones."""
+        with self.stores.resumed(self.fencing) as (_, persist):
+            return _each(_TOMBSTONES, lambda number: persist.set_tombstone(number % 2 == 0))
 
     def replace_persist(self) -> list[float]:
         """Seconds of the write that makes staged files the contents of persist."""
