@@ -142,7 +142,7 @@ def _run(dags: Mapping[str, Any], dag_id: str, conf: Mapping[str, Any], output: 
 
 
 def _enter(dag_id: str) -> None:
-    """Have Airflow's database know the DAG. Of two first runs at once, Airflow would let one fail there."""
+    """Have Airflow's database know the DAG: of first runs at once, one enters it and the others wait."""
     from airflow.dag_processing.bundles.manager import DagBundlesManager
     from airflow.dag_processing.dagbag import BundleDagBag, sync_bag_to_db
     from airflow.models.dag import DagModel
