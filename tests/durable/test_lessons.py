@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -136,11 +136,9 @@ def test_lesson_6_racing_openers_retract_the_epoch_that_is_stored(lab: Lab) -> N
     if lab.unopened().store == "shadow":
         race()  # Two stores cannot be raced for in one atomic step: one opener at a time.
     else:
-        threads = [threading.Thread(target=race) for _ in range(3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(3) as pool:
+            for running in [pool.submit(race) for _ in range(3)]:
+                running.result()
     assert sorted(epochs) == list(range(1, len(initial) + 1))
     with lab.unopened().inspect() as found:
         history = consolidate(found.snapshot_unconsolidated())

@@ -11,12 +11,15 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from hermit.durable import stash as stash_module
 from hermit.durable.contents import MOVED
 from hermit.durable.errors import HistoryGone
 from hermit.durable.load import load
+from hermit.durable.stash_presence import hold_stash
 from hermit.errors import CorruptData, Fenced
 from hermit.formats import codec
 from hermit.rows import Row
+from hermit.stash import Stash
 from hermit.stash.consolidate import consolidate
 
 from .conftest import Lab
@@ -40,6 +43,42 @@ def test_any_other_fence_fences_also_a_lower_one(
         with pytest.raises(Fenced):
             call()
     assert stash.unopened().tombstone() is None
+
+
+def test_who_is_fenced_the_moment_after_it_opened_has_opened(
+    stash: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its open took place, and raised the epoch: it learns of the newer one as any handle does."""
+    newer = stash.unopened()
+    late: list[Any] = []
+
+    def open_first(*arguments: Any) -> None:
+        monkeypatch.setattr(stash_module, "hold_stash", hold_stash)
+        late.append(newer.open())
+        hold_stash(*arguments)
+
+    monkeypatch.setattr(stash_module, "hold_stash", open_first)
+    first = stash.open()
+    with late[0]:
+        assert (first.epoch, late[0].epoch) == (1, 2)
+        with pytest.raises(Fenced):
+            first.confirm_leadership()
+        late[0].confirm_leadership()
+
+
+def test_whoever_is_interrupted_while_it_opens_lets_its_connection_go(
+    stash: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[Stash] = []
+
+    def interrupt(opened: Stash, organization_id: uuid.UUID) -> None:
+        held.append(opened)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stash_module, "hold_stash", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        stash.open()
+    assert held[0].closed
 
 
 def test_commits_are_ordered_by_time_across_collections(stash: Lab) -> None:

@@ -237,8 +237,8 @@ class UnopenedStashCatalog(Unopened):
             return _Opening(outcome, Position(version + transaction.dirty, time, lineage), rows)
 
         stash, opening = self.client.open(body, epoch_min=epoch_min)
-        store = StashStore(stash, opening.position)
-        return self._opened(store, opening.rows, opening.outcome.deploy_generation)
+        with closed_on_error(StashStore(stash, opening.position)) as store:
+            return self._opened(store, opening.rows, opening.outcome.deploy_generation)
 
     def resume(self, token: FenceToken, *, preload: bool = False) -> StashCatalog:
         with closed_on_error(self._held(self.client.resume(_stash_token(token)))) as store:

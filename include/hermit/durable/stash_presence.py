@@ -5,12 +5,13 @@ See `presence.py` for what it is good for, and what it is not.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from uuid import UUID
 
 import psycopg
 
-from hermit.errors import Fenced, HermitError
+from hermit.errors import HermitError
 from hermit.stash import Stash, StashClient, StashTransaction
 from hermit.stash.fence import FenceRow
 
@@ -29,13 +30,10 @@ def hold_stash(stash: Stash, organization_id: UUID) -> None:
         number, epoch = _lock_name(organization_id, row.epoch)
         connection.execute(_LOCK, [number - 2**31, epoch - 2**31])
 
-    try:
+    # A server without advisory locks, or a newer opener already: then there is nobody to warn of. Who was
+    # fenced learns it from the first use of its handle, as it would have an instant later.
+    with contextlib.suppress(HermitError):
         stash.beside(lock)
-    except Fenced:
-        raise
-    except HermitError:
-        # A server without advisory locks: then nobody is warned, and all else is as it should be.
-        return
 
 
 def stash_holder(client: StashClient) -> str | None:
