@@ -3,8 +3,8 @@
 The steps, the decisions, the tables and the way in which users open the catalog are those of production;
 only the stores are a model. At every action of everybody the truth must hold exactly what was
 acknowledged; afterwards a move each way must still work, which is tried once
-for every state that a schedule may end in. A process that dies is one that is never scheduled
-again, so that every schedule is also tried without its last part.
+for every state that a turn of a schedule may end in. A process that dies is one that is never scheduled
+again: after every turn, whoever is in the middle of something may have died.
 """
 
 from __future__ import annotations
@@ -51,6 +51,10 @@ class World:
         ):
             other.epoch, other.nonce, other.contents = mine.epoch, mine.nonce, mine.contents
             other.config, other.version, other.files = dict(mine.config), mine.version, set(mine.files)
+        twin.stores.side_tables.update(self.stores.side_tables)
+        twin.stores.staged.update(self.stores.staged)
+        twin.stores.manifests().stored.update(self.stores.manifests().stored)
+        twin.acknowledged = self.acknowledged
         twin.epochs = list(self.epochs)
         return twin
 
@@ -91,17 +95,16 @@ class World:
             assert self.stores.truth().name == direction.target.value
             self.check()
 
-    def play(self, actors: list[Callable[[], None]], schedule: Schedule) -> None:
-        """Let the actors act in turns; whoever is fenced has lost, which is fine."""
-        self.parked = greenlet.getcurrent()
+    def play(self, actors: list[Callable[[], None]], schedule: Schedule) -> Iterator[None]:
+        """Let the actors act in turns, and stop after each; whoever is fenced has lost, which is fine."""
         threads = [greenlet.greenlet(_until_fenced(actor)) for actor in actors]
         for who, actions in schedule:
             if not threads[who].dead:
+                self.parked = greenlet.getcurrent()
                 self.budget = actions
                 threads[who].switch()
-        self.parked = None
-        self.budget = ALL
-        self.check()
+                self.check()
+                yield
 
 
 def _until_fenced(actor: Callable[[], None]) -> Callable[[], None]:
@@ -124,7 +127,7 @@ def _length(start: World, actor: Callable[[World], None]) -> int:
 
 
 def _schedules(a: int, b: int, stride: int) -> Iterator[Schedule]:
-    """A and B are movers of a and b actions, 2 is the writer. Every prefix of a schedule is one, too."""
+    """A and B are movers of a and b actions, 2 is the writer."""
     for i in range(0, a + 1, stride):
         yield ((0, i), (1, ALL), (0, ALL))
         yield ((0, i), (2, ALL), (0, ALL))
@@ -147,22 +150,21 @@ def _explore(
     lengths = [_length(start, mover(direction)) for direction in (first, second)]
     played, endings = 0, set()
     for schedule in _schedules(*lengths, stride):
-        for end in (len(schedule), len(schedule) - 1):
-            world = start.copy()
-            actors: list[Callable[[], Any]] = [
-                lambda world=world: world.run_move(first, protocol),
-                lambda world=world: world.run_move(second, protocol),
-                lambda world=world: world.run_writer(),
-            ]
-            try:
-                world.play(actors, schedule[:end])
+        world = start.copy()
+        actors: list[Callable[[], Any]] = [
+            lambda world=world: world.run_move(first, protocol),
+            lambda world=world: world.run_move(second, protocol),
+            lambda world=world: world.run_writer(),
+        ]
+        try:
+            for _ in world.play(actors, schedule):
                 ending = (world.stores.fingerprint(), world.acknowledged)
                 if ending not in endings:
                     endings.add(ending)
-                    world.check_moves(protocol)
-            except AssertionError as error:
-                raise AssertionError(f"schedule {schedule[:end]}: {error}") from error
-            played += 1
+                    world.copy().check_moves(protocol)
+        except AssertionError as error:
+            raise AssertionError(f"schedule {schedule}: {error}") from error
+        played += 1
     return played
 
 
@@ -177,7 +179,7 @@ _CASES = list(
 def test_the_truth_is_never_ambiguous_lost_or_stale(
     protocol: str, history: tuple[Direction, ...], first: Direction, second: Direction
 ) -> None:
-    assert _explore(protocol, history, first, second, stride=4) > 100
+    assert _explore(protocol, history, first, second, stride=4) > 50
 
 
 @pytest.mark.slow
@@ -186,4 +188,4 @@ def test_the_truth_is_never_ambiguous_lost_or_stale(
 def test_the_truth_is_never_ambiguous_lost_or_stale_at_any_action(
     protocol: str, history: tuple[Direction, ...], first: Direction, second: Direction
 ) -> None:
-    assert _explore(protocol, history, first, second, stride=1) > 1000
+    assert _explore(protocol, history, first, second, stride=1) > 500
