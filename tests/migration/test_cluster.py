@@ -35,6 +35,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1200)]
 MIGRATE, ROLLBACK = Direction.MIGRATE, Direction.ROLLBACK
 PASSWORD = "correct-horse-battery-staple"
 SCRIPT = Path(__file__).parents[2] / "spark_jobs" / "stage_snapshot.py"
+# None of these processes lives long enough to gain by being compiled well.
+JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 LIMITS = Limits(rows_per_partition=60, max_rows_per_second=200)
 
 
@@ -83,7 +85,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         **os.environ,
         **spark.environment(),
         "SPARK_DAEMON_MEMORY": "128m",
-        "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        "SPARK_DAEMON_JAVA_OPTS": JAVA_OPTIONS,
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
     started: list[subprocess.Popen[bytes]] = []
@@ -129,6 +131,7 @@ class Submitted:
         conf = {
             **spark.conf(),
             "spark.executor.memory": "480m",
+            "spark.executor.extraJavaOptions": JAVA_OPTIONS,
             "spark.eventLog.enabled": "true",
             "spark.eventLog.dir": cluster.home.as_uri(),
             "spark.ui.enabled": "true",

