@@ -81,13 +81,20 @@ def needed(storage: Storage) -> set[str]:
 @pytest.mark.row("P-37")
 @pytest.mark.row("P-38")
 @pytest.mark.slow
-def test_each_byte_flipped_in_turn_never_gives_a_wrong_row(storage: Storage) -> None:
-    whole = read(storage)
+def test_each_byte_flipped_in_turn_never_gives_a_wrong_row(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     files = files_of(storage)
     must_notice = needed(storage)
+    asked_for: set[str] = set()
+    with monkeypatch.context() as patch:
+        patch.setattr(storage.blob, "get", lambda key: (asked_for.add(key), files.get(key))[1])
+        whole = read(storage)
+    assert must_notice <= asked_for
     for key, data in list(files.items()):
-        # What no reader needs is not read: a few of its bytes show that as well as all of them.
-        for position in range(0, len(data), 1 if key in must_notice else 37):
+        if key not in asked_for:
+            continue  # Nobody looks into it: none of its bytes can matter.
+        for position in range(len(data)):
             flipped = bytearray(data)
             flipped[position] ^= 1 << position % 8
             files[key] = bytes(flipped)
