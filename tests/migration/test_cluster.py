@@ -35,8 +35,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1200)]
 MIGRATE, ROLLBACK = Direction.MIGRATE, Direction.ROLLBACK
 PASSWORD = "correct-horse-battery-staple"
 SCRIPT = Path(__file__).parents[2] / "spark_jobs" / "stage_snapshot.py"
-# None of these processes lives long enough to gain by being compiled well.
-JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+# As for our own jobs: none of these processes lives long enough to gain by being compiled well.
+JAVA_OPTIONS = spark.conf()["spark.driver.extraJavaOptions"]
 LIMITS = Limits(rows_per_partition=60, max_rows_per_second=200)
 
 
