@@ -53,17 +53,17 @@ def test_verify_is_silent_about_a_sound_location_and_names_damage(location: str)
 
 def test_unlock_asks_before_it_breaks_a_lock(location: str) -> None:
     assert "is not locked" in run("unlock", location)
-    holder = PersistClient.open(location, reentrance_id="somebody")
-    write, _ = holder.create_or_load("b")
-    assert "locked by process" in run("show", location)
-    run("unlock", location, answer="n\n", code=1)
-    write.seal(1).result(60)
-    assert "reentrance ID somebody" in run("unlock", location, answer="y\n")
-    with pytest.raises(LockLost):
-        write.seal(2).result(60)
-    following = PersistClient.open(location, reentrance_id="next")
-    following.create_or_load("b")
-    assert "broke the lock" in run("unlock", location, "--yes")
+    with PersistClient.open(location, reentrance_id="somebody") as holder:
+        write, _ = holder.create_or_load("b")
+        assert "locked by process" in run("show", location)
+        run("unlock", location, answer="n\n", code=1)
+        write.seal(1).result(60)
+        assert "reentrance ID somebody" in run("unlock", location, answer="y\n")
+        with pytest.raises(LockLost):
+            write.seal(2).result(60)
+    with PersistClient.open(location, reentrance_id="next") as following:
+        following.create_or_load("b")
+        assert "broke the lock" in run("unlock", location, "--yes")
 
 
 def test_compact_and_vacuum_say_what_they_did(location: str) -> None:

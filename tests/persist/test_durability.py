@@ -13,7 +13,6 @@ from hermit.persist import PersistClient
 from hermit.persist.storage.disk import OsDisk
 from hermit.persist.storage.local import local_storage
 from hermit.persist.storage.notify import wait_in_folder
-from tests.persist.waiting import wait_until
 
 
 class BlockedDisk(OsDisk):
@@ -115,12 +114,15 @@ def test_the_runtime_is_a_thread_of_this_process_and_nothing_else(tmp_path: Path
         tasks = Path("/proc/self/task").iterdir()
         return {pid for task in tasks for pid in (task / "children").read_text().split()}
 
-    before = children()
+    def runtimes() -> set[threading.Thread]:
+        return {thread for thread in threading.enumerate() if thread.name == "hermit-persist"}
+
+    processes, others = children(), runtimes()  # of other tests: garbage that nobody collected yet
     with PersistClient.open(tmp_path / "location") as client:
         client.create_or_load("a")[0].seal(1).result(60)
-        assert "hermit-persist" in {thread.name for thread in threading.enumerate()}
-        assert children() <= before
-    wait_until(lambda: "hermit-persist" not in {thread.name for thread in threading.enumerate()})
+        (runtime,) = runtimes() - others
+        assert children() <= processes
+    assert not runtime.is_alive()
 
 
 @pytest.mark.row("P-49")
