@@ -185,7 +185,7 @@ def test_a_rewritten_heap_is_read_anew_although_its_version_is_the_same(stores: 
     with pytest.raises(Killed):
         crashed.stage(die_after=2)
     with psycopg.connect(stores.stash_url, autocommit=True) as connection:
-        connection.execute("VACUUM FULL")
+        connection.execute(f"VACUUM FULL {stores.stash_client.schema}.data".encode())
     before = truth(stores)[1]
     again = Job(stores, MIGRATE)
     assert again.batch == crashed.batch
@@ -202,7 +202,7 @@ def test_vacuum_and_consolidation_do_not_move_rows_between_partitions(stores: St
     with pytest.raises(Killed):
         crashed.stage(die_after=2)
     with psycopg.connect(stores.stash_url, autocommit=True) as connection:
-        connection.execute("VACUUM")
+        connection.execute(f"VACUUM {stores.stash_client.schema}.data".encode())
     again = Job(stores, MIGRATE)
     with stores.resumed(again.fencing) as (stash, _):
         consolidate(stash.stash)

@@ -6,7 +6,7 @@ through, until the bytes that it is armed for come by. From there on, up to the 
     BEFORE   nothing reaches the server, and both ends are cut off
     AFTER    everything reaches the server, and the client is cut off when the server has committed
     LATE     the client is cut off at once; the server gets it all when `deliver` is called, or never
-    HANG     nothing reaches the server, and the client waits until it goes away
+    HANG     nothing more reaches the server, and the client waits until it goes away
 
 New connections wait at the `gate`, so that something can be made to happen before the client is back.
 """
@@ -198,28 +198,27 @@ class Proxy:
     def _requests(self, line: _Line) -> None:
         while data := _receive(line.client):
             line.sent += data
-            fault = self._accident(data)
-            if fault is Fault.AFTER:
-                line.muted = True
-            elif fault is not None:
-                self._lose(fault, line, data)
+            accident = self._accident(data)
+            if accident is not None and accident[0] is not Fault.AFTER:
+                self._lose(*accident, line, data)
                 return
+            line.muted = line.muted or accident is not None
             if not _send(line.server, data):
                 break
         with contextlib.suppress(OSError):
             line.server.shutdown(socket.SHUT_WR)
 
-    def _accident(self, data: bytes) -> Fault | None:
+    def _accident(self, data: bytes) -> tuple[Fault, bytes] | None:
         with self._lock:
             if self._armed is None or self._armed[1] not in data:
                 return None
-            fault, _ = self._armed
-            self._armed = None
+            accident, self._armed = self._armed, None
             self.faults += 1
-            return fault
+            return accident
 
-    def _lose(self, fault: Fault, line: _Line, data: bytes) -> None:
+    def _lose(self, fault: Fault, at: bytes, line: _Line, data: bytes) -> None:
         if fault is Fault.HANG:
+            _send(line.server, data[: _start_of_message(data, at)])
             self.lost.set()
         # A batch ends in a sync message, unless it is a simple query, which stands alone.
         while fault is Fault.HANG or not (_SYNC in data or data.startswith(b"Q")):
@@ -245,6 +244,16 @@ class Proxy:
                 self.lost.set()
         line.over.set()
         line.cut(line.client)
+
+
+def _start_of_message(data: bytes, text: bytes) -> int:
+    """Where the message begins that holds this text, in data that begins with a message."""
+    position = 0
+    while True:
+        (length,) = struct.unpack_from("!i", data, position + 1)
+        if data.index(text) < position + 1 + length:
+            return position
+        position += 1 + length
 
 
 def _receive(source: socket.socket) -> bytes:

@@ -127,6 +127,18 @@ def test_a_part_cannot_be_read_after_the_export_ended(stash: Stash, database_url
         read_range(database_url, found, 0, 1).read_all()
 
 
+def test_an_export_locks_nothing_that_other_databases_share(stash: Stash, client: ClosingClient) -> None:
+    fill(stash, items(0, 5))
+    with export(stash, 1):
+        found = raw(
+            client,
+            "select relation::regclass::text from pg_locks join pg_stat_activity using (pid)"
+            " where datname = current_database() and locktype = 'relation' and database = 0"
+            " and pid <> pg_backend_pid()",
+        )
+    assert found == []
+
+
 def test_a_fenced_handle_exports_nothing(stash: Stash, client: ClosingClient) -> None:
     client.open(nothing)
     with pytest.raises(Fenced), export(stash, 1):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import ipaddress
 import logging
+import socket
 import ssl
 import traceback
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from hermit.embedded.postgres import EmbeddedPostgres
-from hermit.errors import HermitError
+from hermit.errors import HermitError, Unavailable
 from hermit.rows import Row
 from hermit.stash import RetryPolicy, StashClient
 from hermit.stash.bulk import create_side, digests, export, read_range, replace_from_side, write_side
@@ -150,6 +151,32 @@ def test_a_transaction_that_somebody_forgot_ends_by_itself(client: ClosingClient
     stash, opening = client.open(lambda t: t.execute(setting).fetchone())
     assert opening == ("10min",)
     assert stash.read(lambda t: t.execute(setting).fetchone()) == ("1min",)
+
+
+def test_the_server_notices_that_the_host_of_a_client_is_gone(tmp_path: Path) -> None:
+    server, url = start_on_a_port(tmp_path)
+    try:
+        with Target(url).connect() as connection:
+            names = ("idle", "interval", "count")
+            found = [connection.execute(f"show tcp_keepalives_{name}").fetchone() for name in names]
+    finally:
+        server.release()
+    assert found == [("10",), ("5",), ("3",)]
+
+
+def start_on_a_port(home: Path) -> tuple[EmbeddedPostgres, str]:
+    """A server that is reached by TCP: on another port if somebody was quicker to take one."""
+    for attempt in range(5):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        server = EmbeddedPostgres(home / str(attempt), tcp_port=port, settings={"fsync": "off"})
+        try:
+            server.start()
+        except Unavailable:
+            server.release()
+            continue
+        return server, f"postgresql://hermit@127.0.0.1:{port}/postgres"
+    pytest.fail("no port was free")
 
 
 @pytest.fixture(scope="module")

@@ -63,10 +63,10 @@ FROM pg_class WHERE oid = %s::regclass
 """
 _SAMPLE_PAGES = 16
 _SAMPLE = "SELECT count(*) FROM {schema}.{heap} WHERE ctid < '(16,0)'::tid"
-# A table that is rewritten gets another file; rows of one that is not keep their place.
+# A table that is rewritten gets another file; rows of one that is not keep their place. The database goes by
+# its name: a look into a catalog that all databases share would keep it locked while the export lasts.
 _IDENTITY = b"""
-SELECT concat_ws('/', (SELECT oid FROM pg_database WHERE datname = current_database()),
-                 %s::regclass::oid, pg_relation_filenode(%s::regclass))
+SELECT concat_ws('/', current_database(), %s::regclass::oid, pg_relation_filenode(%s::regclass))
 """
 
 

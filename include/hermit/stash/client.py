@@ -198,7 +198,7 @@ class StashClient:
             transaction = self._transaction(connection, self._lock_fence(connection), writable=True)
             result = bootstrap(transaction)
             transaction.finish()
-            row = self._raise_epoch(connection, transaction, epoch_min, nonce)
+            row = self._raise_epoch(session, transaction, epoch_min, nonce)
         except _RACED as error:
             session.rollback()
             raise pg.SerializationFailure(str(error)) from None
@@ -247,10 +247,10 @@ class StashClient:
         return row or violated("a fence was made and is not there", schema=self.schema)
 
     def _raise_epoch(
-        self, connection: psycopg.Connection, transaction: StashTransaction, epoch_min: int, nonce: bytes
+        self, session: Session, transaction: StashTransaction, epoch_min: int, nonce: bytes
     ) -> FenceRow:
-        changed = int(transaction.dirty)
-        with connection.pipeline():
+        changed, connection = int(transaction.dirty), session.connection()
+        with session.in_one_go():
             transaction.send_rest()
             before = transaction.row
             if before.writer:

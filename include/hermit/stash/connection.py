@@ -2,7 +2,8 @@
 
 The connection string goes to libpq as it is: URIs, service files, passfiles, TLS options and the
 environment work as with psql. We only add defaults that the string, the environment and a service do
-not set: an application name, a connection timeout, and keepalives that notice a dead server.
+not set: an application name, a connection timeout, and keepalives that notice a dead server. The server is
+asked for the same, to notice a dead client.
 """
 
 from __future__ import annotations
@@ -25,6 +26,12 @@ _DEFAULTS: dict[str, Any] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }
+# What the server does for us as keepalives do for it: notice that the other host is gone. Without this it
+# would take two hours, for which a transaction holds whatever it holds.
+DEAD_CLIENT = """
+SELECT set_config('tcp_keepalives_idle', '10', false), set_config('tcp_keepalives_interval', '5', false),
+       set_config('tcp_keepalives_count', '3', false)
+"""
 # A process that stops while its transaction is open must not hold the fence's row for ever, names are
 # text whatever the database or the environment says, and a COMMIT that was acknowledged must be on disk even
 # where the server's default says otherwise.
@@ -63,7 +70,9 @@ class Target:
         """One attempt; the error is psycopg's own."""
         connection = psycopg.connect(self.url, autocommit=True, **self._defaults())
         try:
-            connection.execute(_SESSION)
+            # CockroachDB, which gives its own version away, looks after dead clients by itself.
+            is_postgresql = connection.info.parameter_status("crdb_version") is None
+            connection.execute(_SESSION + DEAD_CLIENT if is_postgresql else _SESSION)
         except BaseException:
             connection.close()
             raise

@@ -7,8 +7,9 @@ A write transaction is SERIALIZABLE and goes
     rows, uppers, the fence's version and writer; COMMIT        one round trip
 
 Comparing and writing are one transaction. The fence's row is changed last, so that a body that takes
-long, or a process that stops in the middle, keeps no opener waiting; the database refuses the change if
-an opener, or another writer with the same token, changed the row since BEGIN.
+long, or a process that stops in the middle, keeps no opener waiting; one that stops right behind the change
+does so for `RetryPolicy.commit_s_max`. The database refuses the change if an opener, or another writer with
+the same token, changed the row since BEGIN.
 
 A COMMIT whose answer got lost is settled on a new connection. First a barrier: an update of the fence's
 row that changes nothing, but waits for the lost transaction if it is committing, and makes its commit
@@ -221,7 +222,7 @@ class Stash:
         outer = sys.exception()
         last = finish_write(self.schema, self.component, row.heap, with_rows=bool(rows))
         try:
-            with connection.pipeline():
+            with self._session.in_one_go():
                 if row.writer not in (b"", self._writer):
                     connection.execute(self._control.note_writer, [row.writer, row.epoch, row.version])
                 raised = connection.execute(last, [*rows, *uppers, *fence])

@@ -53,12 +53,14 @@ _REFUSALS = (
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How often and how long to try again."""
+    """How often and how long to try again, and how long to keep others waiting."""
 
     attempts_max: int = 30
     delay_s_first: float = 0.005
     delay_s_max: float = 1.0
     total_s_max: float = 30.0
+    commit_s_max: float = 30.0
+    """How long the server lets a commit take that has begun: whoever waits for the fence waits no longer."""
 
     def delays(self) -> Iterator[None]:
         """Yield after each wait; ends when the bound is reached."""

@@ -5,6 +5,10 @@ remembered under its name, so that a task which runs again adds nothing twice. S
 calls that are under way and refuses those that come later: what is verified after that is what will be
 the contents, even if a task that everybody believed dead wakes up.
 
+A call that is under way may never end: its process was stopped, or its host is gone, and a server that waits
+for the next row of a COPY knows no time-out. So whoever drops a side, or goes on with what another attempt
+left, has the server end those calls first. He holds the fence: they are of an attempt that is over.
+
 How a side becomes the contents is in `cutover.py`.
 """
 
@@ -22,7 +26,7 @@ from hermit.errors import InvalidInput
 from hermit.stash import arrow
 from hermit.stash.batch import ROW_BYTES_MAX, refuse_large
 from hermit.stash.client import StashClient
-from hermit.stash.connection import Target
+from hermit.stash.connection import DEAD_CLIENT, Target
 from hermit.stash.errors import SideIncomplete, SideMissing, SideSealed
 from hermit.stash.fence import FenceRow
 from hermit.stash.handle import Stash
@@ -36,6 +40,7 @@ _SIDE_NAME = re.compile(r"[a-z0-9_]{1,48}")
 _PREFIX = "side_"
 _WHOLE = ""
 _OPEN, _SEALED = 0, -1
+_MISSING = ("42P01", "3F000")  # No such table, no such schema.
 
 _UNUSED = """
 SELECT table_name FROM information_schema.tables WHERE table_schema = %s
@@ -45,6 +50,14 @@ AND table_name NOT IN (SELECT heap FROM {schema}.fence) ORDER BY table_name
 _KNOWN_PARTS = "SELECT part, rows FROM {schema}.side_parts WHERE side = %s"
 _FORGET_PARTS = "DELETE FROM {schema}.side_parts WHERE side = %s"
 _REMEMBER = "INSERT INTO {schema}.side_parts (side, part, rows) VALUES (%s, %s, %s)"
+# Whoever writes to the table holds this lock on it from his first statement to his end, and nobody else does.
+_END_WRITERS = """
+SELECT pg_terminate_backend(pid) FROM pg_locks
+WHERE locktype = 'relation' AND mode = 'RowExclusiveLock' AND relation = to_regclass(%s)
+AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND pid <> pg_backend_pid()
+"""
+# One that comes in between is met when this is tried again.
+_LOCK_TIMEOUT = b"SET LOCAL lock_timeout = '5s'"
 _SEAL = "UPDATE {schema}.side_parts SET rows = %s WHERE side = %s AND part = %s"
 
 
@@ -91,13 +104,14 @@ def create_side(stash: Stash, name: str, collections: Iterable[str] = ()) -> dic
 
 def resume_side(stash: Stash, name: str, parts: Iterable[str]) -> set[str] | None:
     """Which of these parts a side holds already; None if it cannot be gone on with: sealed, or not there,
-    or with rows of other parts in it.
+    or with rows of other parts in it. Calls of an earlier attempt that still write to it are ended.
     """
     wanted = set(parts)
 
     def look(connection: psycopg.Connection, row: FenceRow) -> set[str] | None:
         if name not in {table.removeprefix(_PREFIX) for table in _unused(connection.execute, stash.schema)}:
             return None
+        _end_writers(connection, stash.schema, name)
         found = connection.execute(render(_KNOWN_PARTS, schema=stash.schema), [name])
         known: dict[str, int] = dict(found.fetchall())
         done = set(known) - {_WHOLE}
@@ -107,7 +121,7 @@ def resume_side(stash: Stash, name: str, parts: Iterable[str]) -> set[str] | Non
 
 
 def drop_side(stash: Stash, name: str) -> None:
-    """Drop a side table, if it is there."""
+    """Drop a side table, if it is there; calls that still write to it are ended."""
     stash.beside(lambda connection, row: _drop(connection, stash.schema, name))
 
 
@@ -163,13 +177,14 @@ def write_side(
         if failures:
             raise failures[0] from None
         detail = target.redact(" ".join(str(error).split()))
-        if error.sqlstate == "42P01":
+        if error.sqlstate in _MISSING:
             raise SideMissing(f"there is no side table {side!r} for {organization_id}") from None
         raise SideIncomplete(f"rows for the side table {side!r} could not be written: {detail}") from None
     return rows
 
 
-# ADBC takes numbered parameters. The schema's name is made of hexadecimal digits (see `schema_name`).
+# ADBC takes numbered parameters. Schema and table have plain names (see `schema_name`, `side_table`).
+_HOLD = 'LOCK TABLE "{schema}"."{table}" IN ROW EXCLUSIVE MODE'
 _PARTS_STATE = 'SELECT rows FROM "{schema}".side_parts WHERE side = $1 AND part = $2 FOR SHARE'
 _PARTS_CLAIM = (
     'INSERT INTO "{schema}".side_parts (side, part, rows) VALUES ($1, $2, 0)'
@@ -180,6 +195,8 @@ _PARTS_DONE = 'UPDATE "{schema}".side_parts SET rows = $1 WHERE side = $2 AND pa
 
 def _claim(cursor: Any, schema: str, side: str, part: str | None) -> int | None:
     """Hold the side open, and take the part, waiting for another attempt at it; its rows if it is done."""
+    cursor.execute(DEAD_CLIENT)
+    cursor.execute(_HOLD.format(schema=schema, table=side_table(side)))
     state = _query(cursor, _PARTS_STATE.format(schema=schema), side, _WHOLE)
     if state is None:
         raise SideMissing(f"there is no side table {side!r}")
@@ -220,5 +237,12 @@ def _unused(execute: Any, schema: str) -> list[str]:
 
 
 def _drop(connection: psycopg.Connection, schema: str, name: str) -> None:
+    _end_writers(connection, schema, name)
     connection.execute(render(_FORGET_PARTS, schema=schema), [name])
     connection.execute(render("DROP TABLE IF EXISTS {schema}.{heap}", schema=schema, heap=side_table(name)))
+
+
+def _end_writers(connection: psycopg.Connection, schema: str, name: str) -> None:
+    table = render("{schema}.{heap}", schema=schema, heap=side_table(name)).decode()
+    connection.execute(_LOCK_TIMEOUT)
+    connection.execute(_END_WRITERS, [table])

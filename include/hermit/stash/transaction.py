@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -336,7 +337,9 @@ class StashTransaction:
         """Declare a cursor now, and fetch from it as the caller goes on."""
         name = b"rows_%d" % next(self._names)
         self._appender.flush()
-        with self._connection.pipeline():
+        # An opener holds the fence's row while it reads, and a server may not notice that it stopped within a
+        # pipeline; a reader keeps nobody waiting.
+        with nullcontext() if self._writable else self._connection.pipeline():
             self._connection.execute(b"DECLARE " + name + b" NO SCROLL CURSOR FOR " + query, parameters)
             first = self._fetch(name, _FETCH_ROWS_FIRST).fetchall()
         return self._fetch_rest(name, first)
