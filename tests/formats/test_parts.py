@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import tempfile
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hermit.errors import Unavailable
 from hermit.formats import spool, uniqueness
 from hermit.formats.collections import COLLECTIONS
 from hermit.rows import Row
@@ -56,3 +62,15 @@ def test_equal_hashes_of_different_keys_are_only_a_suspicion() -> None:
     hashes.add(b"a")
     hashes.add(b"a")
     assert uniqueness.duplicate(hashes, lambda: [b"a", b"b"]) is None
+
+
+def test_a_full_disk_is_named_with_its_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(**_: Any) -> io.FileIO:
+        return io.FileIO("/dev/full", "w")
+
+    monkeypatch.setattr(tempfile, "SpooledTemporaryFile", full)
+    with (
+        spool.Spool() as kept,
+        pytest.raises(Unavailable, match=f"in {tempfile.gettempdir()}: No space left"),
+    ):
+        kept.add("items", b"key", b"value", 1)

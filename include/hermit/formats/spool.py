@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from types import TracebackType
 
+from hermit.errors import Unavailable
 from hermit.formats.collections import COLLECTIONS
 from hermit.rows import Row
 
@@ -40,7 +41,13 @@ class Spool:
 
     def add(self, collection: str, key: bytes, value: bytes, diff: int) -> None:
         header = _HEADER.pack(self._tags[collection], diff, len(key), len(value))
-        self._file.write(header + key + value)
+        try:
+            self._file.write(header + key + value)
+        except OSError as error:
+            raise Unavailable(
+                f"the changes of an upgrade cannot be kept in {tempfile.gettempdir()}: {error.strerror}",
+                hint="nothing was changed; make room there, or name another directory in TMPDIR",
+            ) from error
 
     def keys(self, collection: str, diff: int) -> Iterator[bytes]:
         """The keys of the changes of one collection that have this diff."""
