@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -86,7 +87,7 @@ def create_side(stash: Stash, name: str, collections: Iterable[str] = ()) -> dic
     table, statements = side_table(name), control(stash.schema, stash.component)
     wanted = [check_collection(collection) for collection in collections]
 
-    def make(connection: psycopg.Connection, row: FenceRow) -> dict[str, int]:
+    def make(connection: psycopg.Connection, row: FenceRow) -> tuple[dict[str, int], bool]:
         _drop(connection, stash.schema, name)
         connection.execute(create_heap(stash.schema, table))
         connection.execute(render(_REMEMBER, schema=stash.schema), [name, _WHOLE, _OPEN])
@@ -94,11 +95,14 @@ def create_side(stash: Stash, name: str, collections: Iterable[str] = ()) -> dic
         connection.execute(statements.add_uppers)
         connection.execute(statements.add_sinces)
         found = connection.execute(statements.collections)
-        return {collection: collection_id for collection, collection_id, _ in found}
+        identifiers = {collection: collection_id for collection, collection_id, _ in found}
+        return identifiers, bool(_replaced(connection.execute, stash.schema))
 
-    drop_replaced(stash)
-    identifiers = stash.beside(make)
+    identifiers, left_behind = stash.beside(make)
     stash.forget_places()
+    # Mostly there is nothing, and a connection to find that out would take longer than all of the above.
+    if left_behind:
+        drop_replaced(stash)
     return identifiers
 
 
@@ -139,14 +143,11 @@ def drop_replaced(stash: Stash) -> None:
     """Drop tables that were the contents once. One that is still being read is left for next time."""
     with stash.separate_connection() as connection:
         connection.execute(b"SET lock_timeout = '1s'")
-        for table in _unused(connection.execute, stash.schema):
-            if not table.startswith(_PREFIX):
-                try:
-                    connection.execute(
-                        render("DROP TABLE IF EXISTS {schema}.{heap}", schema=stash.schema, heap=table)
-                    )
-                except pg.LockNotAvailable:
-                    continue
+        for table in _replaced(connection.execute, stash.schema):
+            with suppress(pg.LockNotAvailable):
+                connection.execute(
+                    render("DROP TABLE IF EXISTS {schema}.{heap}", schema=stash.schema, heap=table)
+                )
 
 
 def write_side(
@@ -234,6 +235,11 @@ def _checked(reader: pa.RecordBatchReader, failures: list[Exception]) -> Iterato
 
 def _unused(execute: Any, schema: str) -> list[str]:
     return [name for (name,) in execute(render(_UNUSED, schema=schema), [schema]).fetchall()]
+
+
+def _replaced(execute: Any, schema: str) -> list[str]:
+    """Tables that were the contents once."""
+    return [name for name in _unused(execute, schema) if not name.startswith(_PREFIX)]
 
 
 def _drop(connection: psycopg.Connection, schema: str, name: str) -> None:
