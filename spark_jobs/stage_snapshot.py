@@ -5,7 +5,7 @@ environment, and goes to executors inside the serialized task, which neither Spa
 The job checks the run's fencing token before it reads and before it leaves its manifest, which is its last
 act, and changes nothing that anybody reads. Spark schedules, retries and scales the partitions; the rows go
 from COPY to Parquet, or back, as Arrow batches inside the Python workers, and never enter the JVM. A
-catalog of one small partition is staged here in the driver, sooner than a first task would have started.
+small catalog is staged by threads of the driver, sooner than a first task would have started.
 """
 
 from __future__ import annotations

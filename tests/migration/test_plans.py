@@ -9,6 +9,7 @@ from hermit.migration import parts, staging
 from hermit.migration.parts import Part
 from hermit.migration.shelf import Shelf
 from hermit.migration.throttle import Limits
+from hermit.migration.work import cores_here
 
 
 def test_notes_on_an_object_store_are_notes_as_well() -> None:
@@ -50,5 +51,8 @@ def test_work_is_cut_by_size_into_as_many_partitions_as_keep_all_cores_busy() ->
         6,
         12,
     ]
+    assert workers.partitions(1, 60 * mib, here=True) == cores_here()
+    assert [workers.stays_here(size * mib) for size in (0, 60, 70)] == [True, True, False]
     limited = staging.Workers(run, lambda: 2, Limits(rows_per_partition=100))
+    assert not limited.stays_here(0)
     assert [limited.partitions(rows, mib) for rows in (0, 100, 101)] == [1, 1, 2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from typer.testing import CliRunner
 from hermit.cli.throttle import app
 from hermit.errors import InvalidInput
 from hermit.formats.generate import rows
-from hermit.migration import dry_run, progress, staging, steps, throttle
+from hermit.migration import dry_run, parts, progress, staging, steps, throttle, work
 from hermit.migration.load import load_rows
 from hermit.migration.manifest import Manifest
 from hermit.migration.move import Fencing, Move
@@ -139,6 +140,41 @@ def test_a_partition_that_is_run_twice_leaves_no_double_rows(stores: Stores, dir
     part = job.stage(twice=True)
     assert len(job.ran) > 2
     assert part.rows == before.rows
+    job.finish()
+    assert truth(stores) == (direction.target.value, before)
+
+
+def once(function: Any) -> Any:
+    """A function that can be called once, by whichever thread, and then never again."""
+    calls = itertools.count()
+
+    def call(*arguments: Any) -> Any:
+        if next(calls):
+            raise Killed
+        return function(*arguments)
+
+    return call
+
+
+@BOTH
+def test_a_small_catalog_is_staged_by_threads_of_the_driver_and_gone_on_with_there(
+    stores: Stores, direction: Direction, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready(stores, direction)
+    before = truth(stores)[1]
+    # As if it were too large for one partition, on a machine of three cores.
+    monkeypatch.setattr(work, "SMALL_BYTES", 0)
+    monkeypatch.setattr(work, "cores_here", lambda: 3)
+    crashed = Job(stores, direction)
+    with monkeypatch.context() as dying:
+        dying.setattr(parts, "leave", once(parts.leave))
+        with pytest.raises(Killed):
+            crashed.stage(limits=Limits())
+    job = Job(stores, direction)
+    part = job.stage(limits=Limits())
+    assert crashed.ran == job.ran == []
+    assert part.rows == before.rows
+    assert 0 < part.reused < part.rows
     job.finish()
     assert truth(stores) == (direction.target.value, before)
 

@@ -103,13 +103,17 @@ class Measured:
 
 
 def _growth(measured: list[Measured]) -> list[Bar]:
+    """Seconds per row. What grows for the limit as well is told: it is the disk's, once its cache is full."""
     before, after = measured[-2], measured[-1]
+    sizes = f"at {after.case.rows:,} rows, to {before.case.rows:,}"
+    grown = {
+        name: (after.best[name] / after.case.rows) / (before.best[name] / before.case.rows)
+        for name in after.best
+    }
+    limits = ", ".join(f"{name} {grown[name]:.2f}" for name in ("limit there", "limit back"))
+    _tell(f"seconds per row {sizes}: {limits}")
     return [
-        Bar(
-            f"seconds per row, {way} at {after.case.rows:,} rows, to {before.case.rows:,}",
-            (after.best[name] / after.case.rows) / (before.best[name] / before.case.rows),
-            1.1,
-        )
+        Bar(f"seconds per row, {way} {sizes}", grown[name], 1.1)
         for name, way in (("there", "migrate"), ("back", "rollback"))
     ]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from hermit.migration.stores import Stores
 
 _BATCH_ROWS = 65_536
+# How many times as large the rows of a file become in the stash, about.
+_UNPACKED = 3
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,8 @@ def stage_shard(
         known = notes.finished(shelf, side, before.partitions)
         plan, finished = before, {name: part for name, part in known.items() if name in there}
     function = partial(restore, location, stores.stash_url, stores.organization_id, side)
-    return version, do(workers, location, side, plan, finished, function)
+    here = _stays_here(workers, (source["bytes"] for piece in plan.partitions.values() for source in piece))
+    return version, do(workers, location, side, plan, finished, function, here=here)
 
 
 def _identifiers(stash: StashCatalog) -> dict[str, int] | None:
@@ -76,7 +79,8 @@ def plan_restore(persist: PersistCatalog, version: int, ids: Mapping[str, int], 
     """Cut the shard into pieces of about equal size that can be copied side by side."""
     sources = list(_sources(persist, ids))
     rows = sum(source.rows for source in sources)
-    pieces = workers.partitions(rows, sum(source.bytes for source in sources))
+    here = _stays_here(workers, (source.bytes for source in sources))
+    pieces = workers.partitions(rows, sum(source.bytes for source in sources), here=here)
     bins: list[list[Source]] = [[] for _ in range(pieces)]
     sizes = [0] * pieces
     for source in sorted(sources, key=lambda source: -source.bytes):
@@ -91,6 +95,10 @@ def plan_restore(persist: PersistCatalog, version: int, ids: Mapping[str, int], 
         rows_total=rows,
         partitions=partitions,
     )
+
+
+def _stays_here(workers: Workers, sizes: Iterable[int]) -> bool:
+    return workers.stays_here(_UNPACKED * sum(sizes))
 
 
 def _name(piece: Sequence[Source]) -> str:

@@ -66,13 +66,15 @@ def stage_stash(stores: Stores, stash: StashCatalog, batch: str, workers: Worker
         else:
             plan, finished = before, _whole(location, batch, notes.finished(shelf, batch, before.partitions))
         function = partial(stage_range, location, batch, stores.stash_url, export)
-        return export.version, do(workers, location, batch, plan, finished, function)
+        here = workers.stays_here(heap_bytes(export))
+        return export.version, do(workers, location, batch, plan, finished, function, here=here)
 
 
 def plan_stash(export: Export, workers: Workers) -> Plan:
     """Cut the stash's heap into ranges of pages."""
-    pages = export.ranges[-1][1] if export.ranges else 0
-    step = max(1, -(-pages // workers.partitions(export.rows_estimate, pages * _PAGE_BYTES)))
+    pages = _pages(export)
+    here = workers.stays_here(heap_bytes(export))
+    step = max(1, -(-pages // workers.partitions(export.rows_estimate, heap_bytes(export), here=here)))
     ranges = [(low, min(low + step, pages)) for low in range(0, pages, step)]
     return Plan(
         direction="migrate",
@@ -81,6 +83,15 @@ def plan_stash(export: Export, workers: Workers) -> Plan:
         rows_total=export.rows_estimate,
         partitions={f"{low}-{high}": [low, high] for low, high in ranges},
     )
+
+
+def heap_bytes(export: Export) -> int:
+    """How large the stash's heap is."""
+    return _pages(export) * _PAGE_BYTES
+
+
+def _pages(export: Export) -> int:
+    return export.ranges[-1][1] if export.ranges else 0
 
 
 def _whole(location: str, batch: str, finished: Mapping[str, Part]) -> dict[str, Part]:
