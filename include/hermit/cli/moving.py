@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from hermit.errors import HermitError, InvalidInput
@@ -47,12 +48,10 @@ def move(
 ) -> None:
     """Run one move from the command line. `conf` may hold more params, and override these."""
     from hermit import settings as settings_module
-    from hermit.migration import protocol as protocols
 
     params = params | dict(_parse_conf(conf))
-    if params["protocol"] is not None:
-        protocols.parse(params["protocol"])
-    settings = settings_module.load(organization_id)
+    _check(params)
+    settings = settings_module.load(params.pop("organization_id", organization_id))
     settings_module.ensure_home(settings.home)
     with settings_module.running_stores(settings):
         if params["approve_cut_over"]:
@@ -72,6 +71,25 @@ def _parse_conf(pairs: Iterable[str]) -> Iterable[tuple[str, Any]]:
             yield name, json.loads(value)
         except ValueError:
             yield name, value
+
+
+def _check(params: Mapping[str, Any]) -> None:
+    """Refuse what Airflow would refuse in many words, or, where it is a name, not at all."""
+    from hermit.migration import protocol as protocols
+    from hermit.migration.move import Limits
+
+    flags, texts = ("dry_run", "approve_cut_over"), ("organization_id", "protocol")
+    names = (*texts, *flags, *(field.name for field in dataclasses.fields(Limits)))
+    for name, value in params.items():
+        if name not in names:
+            raise InvalidInput(f"--conf: the dag has no param {name!r}", hint=f"it has {', '.join(names)}")
+        if name in flags and not isinstance(value, bool):
+            raise InvalidInput(f"--conf: {name} is {value!r}", hint="give true or false")
+        if name in texts and value is not None and not isinstance(value, str):
+            raise InvalidInput(f"--conf: {name} is {value!r}", hint="give a text")
+    Limits.parse(params)
+    if params["protocol"] is not None:
+        protocols.parse(params["protocol"])
 
 
 def _require_ui(settings: Settings) -> None:
