@@ -95,6 +95,14 @@ def test_an_opener_that_stops_before_it_raised_the_epoch_keeps_no_other_waiting(
     assert outcome[0].epoch == 3
 
 
+def test_what_comes_after_a_commit_takes_as_long_as_it_likes(connect: Callable[..., ClosingClient]) -> None:
+    stash = connect(retry=RetryPolicy(commit_s_max=0.2)).open(add)[0]
+    stash.write(add)
+    before = stash.read(lambda t: t.execute(b"select pg_backend_pid()").fetchone())
+    after = stash.read(lambda t: t.execute(b"select pg_backend_pid() from pg_sleep(0.6)").fetchone())
+    assert before == after
+
+
 def test_a_server_that_cannot_bound_a_pipeline_is_sent_one_statement_after_the_other(
     proxy: Proxy, stoppable: ClosingClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
