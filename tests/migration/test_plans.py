@@ -1,14 +1,17 @@
-"""Plans of a staging job: how work is cut, and what an earlier attempt left on the shelf."""
+"""Plans of a staging job: how work is cut and limited, and what an earlier attempt left on the shelf."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from hermit.errors import InvalidInput
 from hermit.migration import parts, staging
 from hermit.migration.parts import Part
 from hermit.migration.shelf import Shelf
-from hermit.migration.throttle import Limits
+from hermit.migration.throttle import Limits, Pace, divide
 from hermit.migration.work import cores_here
 
 
@@ -56,3 +59,17 @@ def test_work_is_cut_by_size_into_as_many_partitions_as_keep_all_cores_busy() ->
     limited = staging.Workers(run, lambda: 2, Limits(rows_per_partition=100))
     assert not limited.stays_here(0)
     assert [limited.partitions(rows, mib) for rows in (0, 100, 101)] == [1, 1, 2]
+
+
+def test_limits_are_positive_whole_numbers() -> None:
+    assert Limits.parse({"max_parallelism": 3, "other": "x"}) == Limits(max_parallelism=3)
+    for wrong in (0, -1, 1.5, "7", True):
+        with pytest.raises(InvalidInput, match="max_rows_per_second"):
+            Limits.parse({"max_rows_per_second": wrong})
+
+
+def test_the_rate_is_divided_among_those_that_may_go_on() -> None:
+    assert divide(Limits(), ["a", "b"], 2) == Pace()
+    assert divide(Limits(max_rows_per_second=100), [], 4) == Pace(25)
+    assert divide(Limits(max_rows_per_second=100), ["a", "b"], 4) == Pace(50)
+    assert divide(Limits(None, 1, 100), ["a", "b", "c"], 4) == Pace(100, ("b", "c"))

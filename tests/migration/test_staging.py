@@ -25,7 +25,7 @@ from hermit.migration.parts import Part
 from hermit.migration.protocol import Direction
 from hermit.migration.shelf import Shelf
 from hermit.migration.stores import Stores
-from hermit.migration.throttle import Brake, Limits, Pace, divide
+from hermit.migration.throttle import Brake, Limits, Pace
 from hermit.persist.batch import staged_files
 from hermit.stash.consolidate import consolidate
 from tests.migration.driver import move, stores_for, truth
@@ -361,13 +361,6 @@ def test_progress_of_a_resumed_batch_starts_where_the_crashed_one_ended(stores: 
     assert (first[0].partitions_done, first[0].rows_done > 0) == (2, True)
 
 
-def test_limits_are_positive_whole_numbers() -> None:
-    assert Limits.parse({"max_parallelism": 3, "other": "x"}) == Limits(max_parallelism=3)
-    for wrong in (0, -1, 1.5, "7", True):
-        with pytest.raises(InvalidInput, match="max_rows_per_second"):
-            Limits.parse({"max_rows_per_second": wrong})
-
-
 def test_the_request_carries_the_limits(stores: Stores) -> None:
     job = Job(stores, MIGRATE)
     limited = Move.parse(
@@ -380,13 +373,6 @@ def test_the_request_carries_the_limits(stores: Stores) -> None:
     )
     request = steps.request(stores, limited, job.fencing, job.batch)
     assert Limits.parse(request) == Limits(rows_per_partition=10)
-
-
-def test_the_rate_is_divided_among_those_that_may_go_on() -> None:
-    assert divide(Limits(), ["a", "b"], 2) == Pace()
-    assert divide(Limits(max_rows_per_second=100), [], 4) == Pace(25)
-    assert divide(Limits(max_rows_per_second=100), ["a", "b"], 4) == Pace(50)
-    assert divide(Limits(None, 1, 100), ["a", "b", "c"], 4) == Pace(100, ("b", "c"))
 
 
 class Clock:
