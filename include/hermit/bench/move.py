@@ -1,7 +1,9 @@
 """Moves: the data plane beside its limit and its rivals, growth, memory, cut-overs, and a whole run.
 
 All of it runs against one server and one warm Spark session, on catalogs of realistic sizes; rounds of Hermit
-and of what it is compared with take turns, and each is judged by its best round.
+and of what it is compared with take turns, and each is judged by its best round. Between two of them the
+server settles, and free memory is filled (see `_memory`), so that every size finds the machine alike; without
+that only in a quick run, whose sizes are too small to tell.
 
 - The limit on the way there: one process that reads the table by ADBC COPY into Arrow and drops it.
 - The rival there: Spark's JDBC source, as most people write it, into a Delta table.
@@ -25,6 +27,7 @@ from typing import Any
 
 from hermit.bench import Bar
 from hermit.bench import _move_run as whole
+from hermit.bench._memory import Filler
 from hermit.bench._move_catalog import Case, prepared
 from hermit.embedded import spark as spark_home
 from hermit.embedded.postgres import EmbeddedPostgres
@@ -38,13 +41,14 @@ _RIVAL_ROWS = 1_000_000
 def run(quick: bool, workdir: Path) -> list[Bar]:
     """Measure every bar of this area."""
     sizes = [200_000, 600_000] if quick else [200_000, 2_000_000, 10_000_000]
+    filler = None if quick else Filler(workdir / "memory")
     bars: list[Bar] = []
     with _server(workdir) as url:
         measured = []
         with _spark(workdir) as session:
             for size in sizes:
                 case = prepared(url, workdir, size)
-                measured.append(Measured(case, session, rounds=3 if size <= 2_000_000 else 2))
+                measured.append(Measured(case, session, filler, rounds=5 if size <= 2_000_000 else 2))
                 bars += measured[-1].bars()
         bars += _growth(measured)
         bars += _cut_overs(measured)
@@ -56,8 +60,9 @@ def run(quick: bool, workdir: Path) -> list[Bar]:
 class Measured:
     """The seconds of every way, there and back, at one size."""
 
-    def __init__(self, case: Case, session: Any, rounds: int) -> None:
+    def __init__(self, case: Case, session: Any, filler: Filler | None, rounds: int) -> None:
         self.case = case
+        self.filler = filler
         ways: dict[str, Callable[[], object]] = {
             "limit there": case.read_limit,
             "there": lambda: case.migrate(session),
@@ -67,18 +72,25 @@ class Measured:
         seconds: dict[str, list[float]] = {name: [] for name in ways}
         for _ in range(rounds + 1):
             for name, way in ways.items():
-                case.settle()
-                seconds[name].append(_seconds(way))
+                seconds[name].append(self._seconds(way))
         # The first round warms up: workers that start, code that is compiled, pages that are cached.
         self.best = {name: min(found[1:]) for name, found in seconds.items()}
         # Rivals take long. The first time at the first size warms them up as well.
         for name, rival in (("rival there", case.jdbc_there), ("rival back", case.jdbc_back)):
-            taken = []
-            for _ in range(1 if case.rows > _RIVAL_ROWS else 2):
-                case.settle()
-                taken.append(_seconds(lambda rival=rival: rival(session)))  # type: ignore[misc]
+            taken = [
+                self._seconds(lambda rival=rival: rival(session))  # type: ignore[misc]
+                for _ in range(1 if case.rows > _RIVAL_ROWS else 2)
+            ]
             self.best[name] = min(taken)
         _tell(f"{case.rows:,} rows: " + ", ".join(f"{name} {s:.2f} s" for name, s in self.best.items()))
+
+    def _seconds(self, way: Callable[[], object]) -> float:
+        self.case.settle()
+        if self.filler is not None:
+            self.filler.fill()
+        start = perf_counter()
+        way()
+        return perf_counter() - start
 
     def bars(self) -> list[Bar]:
         """What the ways cost beside each other."""
@@ -103,7 +115,7 @@ class Measured:
 
 
 def _growth(measured: list[Measured]) -> list[Bar]:
-    """Seconds per row. What grows for the limit as well is told: it is the disk's, once its cache is full."""
+    """Seconds per row. What grows for the limit as well is told: that is the machine's."""
     before, after = measured[-2], measured[-1]
     sizes = f"at {after.case.rows:,} rows, to {before.case.rows:,}"
     grown = {
@@ -184,12 +196,6 @@ def _spark(workdir: Path) -> Iterator[Any]:
         yield session
     finally:
         session.stop()
-
-
-def _seconds(action: Callable[[], object]) -> float:
-    start = perf_counter()
-    action()
-    return perf_counter() - start
 
 
 def _tell(line: str) -> None:
