@@ -79,10 +79,19 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The rows that a test proves travel with its report."""
+    """The rows that a test proves travel with its report.
+
+    What takes long begins first, so that no worker is alone with it in the end, and the test that stops what
+    others share comes last. Otherwise the order stays as it was shuffled.
+    """
     for item in items:
         for mark in item.iter_markers("row"):
             item.user_properties += [("row", row) for row in mark.args]
+    items.sort(key=lambda item: (_is(item, "stops_everything"), not _is(item, "slow")))
+
+
+def _is(item: pytest.Item, marker: str) -> bool:
+    return item.get_closest_marker(marker) is not None
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

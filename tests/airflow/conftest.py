@@ -13,12 +13,6 @@ from tests.airflow.machine import Machine
 collect_ignore = [] if "HERMIT_TEST_FAULT_OBJECTS" in os.environ else ["test_full_disk.py"]
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The test that stops what the others share comes last, whatever the order of the others."""
-    items.sort(key=lambda item: item.get_closest_marker("stops_everything") is not None)
-
-
 @pytest.fixture(scope="session")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     """An Airflow whose migrations have a schedule, as backfills need."""

@@ -15,6 +15,9 @@ from hermit.stash import Stash, StashClient, StashTransaction, Token
 
 T = TypeVar("T")
 
+# Whoever waits for somebody else's transaction.
+WAITING = "select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+
 
 def raw(client: StashClient, statement: str) -> list[tuple[Any, ...]]:
     """What somebody at psql sees or does; `{schema}` is the organization's."""

@@ -5,7 +5,7 @@ through, until the bytes that it is armed for come by. From there on, up to the 
 
     BEFORE   nothing reaches the server, and both ends are cut off
     AFTER    everything reaches the server, and the client is cut off when the server has committed
-    LATE     the client is cut off at once; the server gets it all when `deliver` is called, or never
+    LATE     the client is cut off at once; the server gets the rest when `deliver` is called, or never
     HANG     nothing more reaches the server, and the client waits until it goes away
 
 New connections wait at the `gate`, so that something can be made to happen before the client is back.
@@ -217,8 +217,11 @@ class Proxy:
             return accident
 
     def _lose(self, fault: Fault, at: bytes, line: _Line, data: bytes) -> None:
+        if fault in (Fault.HANG, Fault.LATE):
+            start = _start_of_message(data, at)
+            _send(line.server, data[:start])
+            data = data[start:]
         if fault is Fault.HANG:
-            _send(line.server, data[: _start_of_message(data, at)])
             self.lost.set()
         # A batch ends in a sync message, unless it is a simple query, which stands alone.
         while fault is Fault.HANG or not (_SYNC in data or data.startswith(b"Q")):

@@ -17,7 +17,7 @@ from hermit.rows import Row
 from hermit.stash import Stash, StashClient, StashTransaction, Token
 from hermit.stash.errors import SchemaReplaced
 
-from .conftest import ClosingClient, nothing, raw
+from .conftest import WAITING, ClosingClient, nothing, raw
 
 ROW = Row("items", b"key", b"value")
 
@@ -55,9 +55,6 @@ def test_an_open_fences_every_earlier_handle_for_reads_and_writes(client: StashC
     assert third.read(lambda t: list(t.rows("items"))) == [(b"key", b"value")]
 
 
-_WAITING = "select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
-
-
 @pytest.mark.row("M-14")
 def test_nobody_writes_between_what_an_opener_reads_and_its_commit(client: StashClient) -> None:
     first = client.open(nothing)[0]
@@ -74,7 +71,7 @@ def test_nobody_writes_between_what_an_opener_reads_and_its_commit(client: Stash
     def bootstrap(transaction: StashTransaction) -> list[tuple[bytes, bytes]]:
         found = list(transaction.rows("items"))
         writer.start()
-        while writer.is_alive() and not raw(client, _WAITING):
+        while writer.is_alive() and not raw(client, WAITING):
             time.sleep(0.01)
         return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -16,7 +17,7 @@ from hermit.stash import RetryPolicy, Stash, StashTransaction
 from hermit.stash.bulk import create_side, replace_from_side
 from hermit.stash.errors import ConnectionFailed, ConnectionLost, OutcomeUnknown
 
-from .conftest import ClosingClient, nothing
+from .conftest import WAITING, ClosingClient, nothing, raw
 from .proxy import COMMIT, FENCE, Fault, Proxy
 
 
@@ -96,7 +97,7 @@ def test_a_commit_that_reaches_the_server_after_it_was_settled_is_not_applied(
 
 
 def test_settling_waits_for_a_transaction_that_holds_the_fence_and_may_still_commit(
-    proxy: Proxy, through: Stash
+    proxy: Proxy, through: Stash, client: ClosingClient
 ) -> None:
     through.write(add(0))
     runs: list[int] = []
@@ -109,6 +110,8 @@ def test_settling_waits_for_a_transaction_that_holds_the_fence_and_may_still_com
     writing = threading.Thread(target=through.write, args=[body])
     writing.start()
     assert proxy.lost.wait(30)
+    while writing.is_alive() and not raw(client, WAITING):
+        time.sleep(0.01)
     proxy.deliver()
     writing.join(30)
     assert not writing.is_alive()
