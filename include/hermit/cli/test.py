@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,10 +32,10 @@ def test(
     settings = settings_module.load()
     settings_module.ensure_home(settings.home)
     spark.jars(settings.home)
-    if not _passes(settings, "formats", [sys.executable, "-m", "hermit.cli", "formats", "check"]):
+    if _failing(settings, {"formats": [sys.executable, "-m", "hermit.cli", "formats", "check"]}):
         # Nothing that was tested on formats by mistake would mean anything.
         raise typer.Exit(1)
-    failed = [name for name, command in _checks() if not _passes(settings, name, command)]
+    failed = _failing(settings, _checks())
     arguments = list(context.args)
     if quick:
         arguments += ["-m", "not slow"]
@@ -66,25 +67,34 @@ def run_pytest(settings: Settings, arguments: list[str], *, to_stderr: bool = Fa
     )
 
 
-def _checks() -> list[tuple[str, list[str]]]:
+def _checks() -> dict[str, list[str]]:
     tools = Path(sys.executable).parent
     code = ["include", "plugins", "dags", "spark_jobs", "tests"]
-    return [
-        ("ruff", [str(tools / "ruff"), "check", *code]),
-        ("format", [str(tools / "ruff"), "format", "--check", *code]),
-        ("mypy", [str(tools / "mypy"), "include/hermit"]),
-        ("layers", [str(tools / "lint-imports"), "--no-cache"]),
-    ]
+    return {
+        "ruff": [str(tools / "ruff"), "check", *code],
+        "format": [str(tools / "ruff"), "format", "--check", *code],
+        "mypy": [str(tools / "mypy"), "include/hermit"],
+        "layers": [str(tools / "lint-imports"), "--no-cache"],
+    }
 
 
-def _passes(settings: Settings, name: str, command: list[str]) -> bool:
-    result = subprocess.run(
-        command, cwd=settings.root, env=_environment(settings), capture_output=True, text=True, check=False
-    )
-    typer.echo(f"{name}: {'ok' if result.returncode == 0 else 'failed'}")
-    if result.returncode != 0:
-        typer.echo(result.stdout + result.stderr)
-    return result.returncode == 0
+def _failing(settings: Settings, checks: dict[str, list[str]]) -> list[str]:
+    """Run checks side by side and tell what each found; gives the names of those that failed."""
+
+    def run(command: list[str]) -> subprocess.CompletedProcess[str]:
+        environment = _environment(settings)
+        return subprocess.run(
+            command, cwd=settings.root, env=environment, capture_output=True, text=True, check=False
+        )
+
+    failed = []
+    with ThreadPoolExecutor(len(checks)) as pool:
+        for name, result in zip(checks, pool.map(run, checks.values()), strict=True):
+            typer.echo(f"{name}: {'ok' if result.returncode == 0 else 'failed'}")
+            if result.returncode != 0:
+                typer.echo(result.stdout + result.stderr)
+                failed.append(name)
+    return failed
 
 
 def _environment(settings: Settings) -> dict[str, str]:
