@@ -25,6 +25,10 @@ from hermit.settings import Settings
 
 _POLL_S = 0.5
 _ENDED = {"success", "failed"}
+# How long a busy machine may take to answer, and how often it is asked.
+_ANSWER_S = 30.0
+_ATTEMPTS = 5
+_TOKEN = "/auth/token"  # noqa: S105
 
 
 @dataclass(frozen=True)
@@ -175,14 +179,17 @@ def _on_running_airflow(settings: Settings, url: str, dag_id: str, conf: Mapping
 
 
 class AirflowApi:
-    """The few calls of Airflow's REST interface that following a run takes."""
+    """The few calls of Airflow's REST interface that following a run takes.
 
-    def __init__(self, url: str, user: str, password: str) -> None:
+    An answer that is late says nothing about the run, so that whatever only asks is asked again. What starts
+    something is not: it may have begun.
+    """
+
+    def __init__(self, url: str, user: str, password: str, *, answer_s: float = _ANSWER_S) -> None:
         self._url = url
+        self._answer_s = answer_s
         self._token: str | None = None
-        self._token = self.call("POST", "/auth/token", {"username": user, "password": password})[
-            "access_token"
-        ]
+        self._token = self.call("POST", _TOKEN, {"username": user, "password": password})["access_token"]
 
     def trigger(self, dag_id: str, conf: Mapping[str, Any]) -> str:
         """Start a run and give its ID."""
@@ -220,15 +227,23 @@ class AirflowApi:
             headers["Authorization"] = f"Bearer {self._token}"
         data = json.dumps(body).encode() if body is not None else None
         request = urllib.request.Request(f"{self._url}{path}", data, headers, method=method)  # noqa: S310
-        try:
-            with urllib.request.urlopen(request, timeout=30) as response:  # noqa: S310
-                return json.load(response)
-        except urllib.error.HTTPError as error:
-            raise Unavailable(
-                f"airflow refused {method} {path}: {_detail(error)}", status=error.code
-            ) from error
-        except OSError as error:
-            raise Unavailable(f"airflow does not answer at {self._url}: {error}") from error
+        attempts = _ATTEMPTS if method == "GET" or path == _TOKEN else 1
+        while True:
+            attempts -= 1
+            try:
+                with urllib.request.urlopen(request, timeout=self._answer_s) as response:  # noqa: S310
+                    return json.load(response)
+            except urllib.error.HTTPError as error:
+                raise Unavailable(
+                    f"airflow refused {method} {path}: {_detail(error)}", status=error.code
+                ) from error
+            except OSError as error:
+                if not attempts or not _is_late(error):
+                    raise Unavailable(f"airflow does not answer at {self._url}: {error}") from error
+
+
+def _is_late(error: OSError) -> bool:
+    return isinstance(getattr(error, "reason", error), TimeoutError)
 
 
 def _detail(error: urllib.error.HTTPError) -> str:
