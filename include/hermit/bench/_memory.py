@@ -11,7 +11,6 @@ The kernel drops those as soon as somebody needs room, and the machine keeps the
 from __future__ import annotations
 
 import itertools
-import os
 from pathlib import Path
 
 _STEP = 256 << 20
@@ -42,8 +41,6 @@ class Filler:
                 if before - after < _STEP // 2:
                     break
                 before = after
-        # What lies behind was not read: a later look at this folder need not wonder.
-        os.truncate(path, min(done, total))
         return done
 
 

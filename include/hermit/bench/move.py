@@ -2,8 +2,8 @@
 
 All of it runs against one server and one warm Spark session, on catalogs of realistic sizes; rounds of Hermit
 and of what it is compared with take turns, and each is judged by its best round. Between two of them the
-server settles, and free memory is filled (see `_memory`), so that every size finds the machine alike; without
-that only in a quick run, whose sizes are too small to tell.
+server settles, and free memory is filled (see `_memory`), so that every size finds the machine alike. A quick
+run does not fill it: its sizes are too small to tell.
 
 - The limit on the way there: one process that reads the table by ADBC COPY into Arrow and drops it.
 - The rival there: Spark's JDBC source, as most people write it, into a Delta table.
