@@ -61,7 +61,8 @@ class Nursery:
 
 def serve(modules: list[str]) -> None:
     """Fork a child for each request on standard input."""
-    for module in modules:
+    # What pyarrow imports when it gets its first values, which would be in every child.
+    for module in ("pandas", *modules):
         importlib.import_module(module)
     for line in sys.stdin:
         request = json.loads(line)

@@ -23,7 +23,7 @@ from hermit.formats import config
 from hermit.migration import protocol as protocols
 from hermit.migration.manifest import Manifest
 from hermit.migration.protocol import Tombstones
-from hermit.migration.stores import State, read_state
+from hermit.migration.stores import StashSays, State, read_state
 from hermit.rows import Row
 
 ORGANIZATION = uuid.UUID("6f1c0f0e-53f9-4f0f-8c1a-0a5f3c0f9b1d")
@@ -217,10 +217,10 @@ class ModelStores:
     def state(self) -> State:
         return read_state(self)  # type: ignore[arg-type]
 
-    def stash_mark(self) -> object:
+    def stash_says(self) -> StashSays:
         model = self.stash_model
-        model.point("stash_mark")
-        return model.epoch, model.nonce
+        model.point("stash_says")
+        return StashSays((model.epoch, model.nonce), model.config.get(MOVE_PROTOCOL), model.tombstone)
 
     def staged_batches(self) -> set[str]:
         return {batch for batch, files in self.staged.items() if not files & self.persist_model.files}
@@ -248,11 +248,13 @@ class ModelStores:
 
     # What the checker looks at, without an action
 
-    def truth(self) -> ModelStore:
+    def now(self) -> State:
         stash, persist = self.stash_model, self.persist_model
         protocol = protocols.by_number(stash.config.get(MOVE_PROTOCOL))
-        store = protocol.truth(Tombstones(stash.tombstone, persist.tombstone)).store
-        return {"stash": stash, "persist": persist}[store.value]
+        return State(protocol, Tombstones(stash.tombstone, persist.tombstone))
+
+    def truth(self) -> ModelStore:
+        return {"stash": self.stash_model, "persist": self.persist_model}[self.now().truth.store.value]
 
     def fingerprint(self) -> object:
         """Everything that whoever opens the stores next can tell; batches by the order in which they came."""

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from uuid import UUID
 
+import hermit.formats.upgrade
 import hermit.persist.batch
+import hermit.persist.checkpoint
+import hermit.persist.compaction
+import hermit.persist.snapshot
 import hermit.stash.bulk  # noqa: F401
 from hermit.migration import in_process
 from hermit.migration.failpoints import fail_point

@@ -18,6 +18,7 @@ import pytest
 
 from hermit.errors import Fenced, InvariantViolation
 from hermit.migration.protocol import Direction, ProtocolInUse
+from hermit.migration.stores import State
 from hermit.migration.truth import open_truth
 from tests.migration.driver import move
 from tests.migration.model import ModelStores
@@ -77,6 +78,10 @@ class World:
         epochs = [stash.epoch, persist.epoch]
         assert all(now >= before for now, before in zip(epochs, self.epochs, strict=True))
         self.epochs = epochs
+
+    def visible(self) -> object:
+        """What somebody who opens nothing can tell."""
+        return self.stores.now(), self.stores.stash_model.epoch
 
     def run_move(self, direction: Direction, protocol: str | None) -> None:
         stage = lambda stores, asked, fencing, batch: stores.stage(direction, fencing, batch)  # noqa: E731
@@ -189,3 +194,36 @@ def test_the_truth_is_never_ambiguous_lost_or_stale_at_any_action(
     protocol: str, history: tuple[Direction, ...], first: Direction, second: Direction
 ) -> None:
     assert _explore(protocol, history, first, second, stride=1) > 500
+
+
+@pytest.mark.parametrize("protocol", ["single", "double"])
+@pytest.mark.parametrize("history", [(), (MIGRATE,), (MIGRATE, ROLLBACK)])
+@pytest.mark.parametrize("moves", [(MIGRATE,), (ROLLBACK,), (MIGRATE, ROLLBACK), (ROLLBACK, MIGRATE)])
+def test_a_state_that_is_read_while_others_move_was_true_at_one_moment(
+    protocol: str, history: tuple[Direction, ...], moves: tuple[Direction, ...]
+) -> None:
+    start = World(protocol, history)
+
+    def mover(world: World) -> None:
+        for direction in moves:
+            world.run_move(direction, protocol)
+
+    world = start.copy()
+    steps = world.play([lambda: mover(world)], ((0, 1),) * _length(start, mover))
+    states = [world.visible(), *(world.visible() for _ in steps)]
+    # What the reader may find differs only where a state does: there the mover begins, goes on and ends.
+    moments = [n for n, state in enumerate(states) if n == 0 or state != states[n - 1]]
+    for first, last in itertools.combinations_with_replacement(range(len(moments)), 2):
+        turns = [(0, after - before) for before, after in itertools.pairwise(moments[first : last + 1])]
+        for stop in (1, 2):
+            _read_in_between(start.copy(), mover, ((0, moments[first]), (1, stop), *turns, (1, ALL)))
+    assert len(moments) > 1
+
+
+def _read_in_between(world: World, mover: Callable[[World], None], schedule: Schedule) -> None:
+    been: list[State] = []
+    read: list[State] = []
+    for _ in world.play([lambda: mover(world), lambda: read.append(world.stores.state())], schedule):
+        been.append(world.stores.now())
+    assert read, "the reader came to an end"
+    assert read[0] in been, f"schedule {schedule}: {read[0].tombstones} never was"

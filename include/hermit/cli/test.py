@@ -35,13 +35,17 @@ def test(
     if _failing(settings, {"formats": [sys.executable, "-m", "hermit.cli", "formats", "check"]}):
         # Nothing that was tested on formats by mistake would mean anything.
         raise typer.Exit(1)
-    failed = _failing(settings, _checks())
     arguments = list(context.args)
     if quick:
         arguments += ["-m", "not slow"]
     if screenshots:
         os.environ["HERMIT_SCREENSHOTS"] = "1"
-    if run_pytest(settings, arguments) != 0:
+    with ThreadPoolExecutor(1) as beside:
+        # What they find is told at once, not after the tests.
+        checks = beside.submit(_failing, settings, _checks())
+        code = run_pytest(settings, arguments)
+        failed = checks.result()
+    if code != 0:
         failed.append("pytest")
     if failed:
         typer.echo(f"hermit: failed: {', '.join(failed)}", err=True)
@@ -90,7 +94,7 @@ def _failing(settings: Settings, checks: dict[str, list[str]]) -> list[str]:
     failed = []
     with ThreadPoolExecutor(len(checks)) as pool:
         for name, result in zip(checks, pool.map(run, checks.values()), strict=True):
-            typer.echo(f"{name}: {'ok' if result.returncode == 0 else 'failed'}")
+            typer.echo(f"\n{name}: {'ok' if result.returncode == 0 else 'failed'}")
             if result.returncode != 0:
                 typer.echo(result.stdout + result.stderr)
                 failed.append(name)

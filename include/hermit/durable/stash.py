@@ -24,7 +24,7 @@ from hermit.durable.state import CACHED, CatalogState
 from hermit.durable.store import HISTORY_INTERVAL, HISTORY_KEPT, Commit, Position, RowChange, Store
 from hermit.durable.token import FenceToken
 from hermit.durable.unopened import Unopened, VacantStore, closed_on_error
-from hermit.errors import HermitError, InvalidInput
+from hermit.errors import HermitError, InvalidInput, NotInitialized
 from hermit.formats import config
 from hermit.rows import Row, Update
 from hermit.stash import Stash, StashClient, StashTransaction, Token
@@ -267,9 +267,11 @@ class UnopenedStashCatalog(Unopened):
         return self.client.config()
 
     def _reader(self) -> Store:
-        if self.epoch() is None:
+        try:
+            stash = self.client.open_read_only()
+        except NotInitialized:
             return VacantStore(STORE, lambda: self.epoch() is not None)
-        return self._held(self.client.open_read_only())
+        return self._held(stash)
 
     def _held(self, stash: Stash) -> StashStore:
         try:

@@ -22,6 +22,7 @@ from typing import Any
 from hermit.digest import Digest
 from hermit.durable.abc import DurableCatalogState
 from hermit.durable.contents import COPIED_BATCH, MOVE_PROTOCOL
+from hermit.durable.unopened import Unopened
 from hermit.errors import HermitError, invariant
 from hermit.formats import config
 from hermit.migration import difference, reuse
@@ -73,15 +74,17 @@ def look(stores: Stores, move: Move) -> dict[str, Any]:
     return {
         "protocol": protocol.name,
         "source_of_truth": protocol.truth(tombstones).store.value,
-        **{
-            store.value: {
-                "initialized": side.is_initialized(),
-                "epoch": side.epoch(),
-                "format_version": side.format_version(),
-                "tombstone": side.tombstone(),
-            }
-            for store, side in sides.items()
-        },
+        **{store.value: _described(side) for store, side in sides.items()},
+    }
+
+
+def _described(side: Unopened) -> dict[str, Any]:
+    version = side.format_version()
+    return {
+        "initialized": version is not None,
+        "epoch": side.epoch(),
+        "format_version": version,
+        "tombstone": side.tombstone(),
     }
 
 

@@ -13,8 +13,10 @@ from hermit.durable import init_persist_catalog_state, init_stash_catalog_state
 from hermit.durable.abc import UnopenedCatalogState
 from hermit.durable.contents import MOVE_PROTOCOL, MOVED
 from hermit.durable.persist import PersistCatalog, UnopenedPersistCatalog
+from hermit.durable.reads import as_tombstone
 from hermit.durable.stash import StashCatalog, UnopenedStashCatalog
 from hermit.errors import Unavailable
+from hermit.formats.config import TOMBSTONE
 from hermit.identity import shard_id
 from hermit.migration import protocol as protocols
 from hermit.migration.manifest import Manifests
@@ -38,6 +40,15 @@ class State(NamedTuple):
     @property
     def truth(self) -> Truth:
         return self.protocol.truth(self.tombstones)
+
+
+class StashSays(NamedTuple):
+    """What the stash says of the move, as it was at one moment."""
+
+    # Changes whenever somebody opens the stash; not when somebody writes who has it open.
+    opening: object
+    protocol: int | None
+    tombstone: bool | None
 
 
 @dataclass(frozen=True)
@@ -64,10 +75,11 @@ class Stores:
         """Protocol and tombstones as they were together at one moment, whatever else goes on."""
         return read_state(self)
 
-    def stash_mark(self) -> object:
-        """What changes whenever somebody opens the stash; not when somebody writes who has it open."""
-        fence = self.stash_client.fence()
-        return None if fence is None else (fence.epoch, fence.nonce)
+    def stash_says(self) -> StashSays:
+        """What the stash says of the move."""
+        fence, config = self.stash.client.fence_and_config()
+        opening = None if fence is None else (fence.epoch, fence.nonce)
+        return StashSays(opening, config.get(MOVE_PROTOCOL), as_tombstone(config.get(TOMBSTONE)))
 
     def manifests(self) -> Manifests:
         return Manifests(self.location)
@@ -115,10 +127,8 @@ class _Readable(Protocol):
     """What reading the state takes."""
 
     @property
-    def stash(self) -> UnopenedCatalogState: ...
-    @property
     def persist(self) -> UnopenedCatalogState: ...
-    def stash_mark(self) -> object: ...
+    def stash_says(self) -> StashSays: ...
 
 
 def read_state(stores: _Readable) -> State:
@@ -130,14 +140,10 @@ def read_state(stores: _Readable) -> State:
     writes to the stash do not matter: a catalog that is busy can be moved, too.
     """
     for _ in range(_READ_ATTEMPTS_MAX):
-        mark = stores.stash_mark()
-        said = stores.stash.config(MOVE_PROTOCOL), stores.stash.tombstone()
+        stash = stores.stash_says()
         persist = stores.persist.tombstone()
-        if (stores.stash.config(MOVE_PROTOCOL), stores.stash.tombstone()) != said:
-            continue
-        if stores.stash_mark() == mark:
-            number, stash = said
-            return State(by_number(number), Tombstones(stash, persist))
+        if stores.stash_says() == stash:
+            return State(by_number(stash.protocol), Tombstones(stash.tombstone, persist))
     raise Unavailable("the stash keeps being opened while its state is being read", hint="try again")
 
 

@@ -54,6 +54,10 @@ _RACED = (pg.UniqueViolation, pg.DuplicateSchema, pg.DuplicateTable)
 _EPOCHS_KEPT = 100
 
 
+def _fence(transaction: StashTransaction | None) -> Fence | None:
+    return None if transaction is None else transaction.fence
+
+
 class StashClient:
     """One component's stash in one database. Making a client connects to nothing and writes nothing."""
 
@@ -94,24 +98,34 @@ class StashClient:
 
     def fence(self) -> Fence | None:
         """The fence, or None where there is no stash."""
-        return self.look(lambda transaction: None if transaction is None else transaction.fence)
+        return self.look(_fence)
 
     def config(self) -> dict[str, int]:
         """The entries of the collection `config`; empty where there is no stash."""
+        return self.fence_and_config()[1]
+
+    def fence_and_config(self) -> tuple[Fence | None, dict[str, int]]:
+        """Both as they were at one moment."""
         from hermit.formats import config
 
-        def look(transaction: StashTransaction | None) -> dict[str, int]:
+        def look(transaction: StashTransaction | None) -> tuple[Fence | None, dict[str, int]]:
             if transaction is None:
-                return {}
+                return None, {}
             pairs = transaction.rows("config")
-            return {config.decode_key(key): config.decode_value(value) for key, value in pairs}
+            entries = {config.decode_key(key): config.decode_value(value) for key, value in pairs}
+            return transaction.fence, entries
 
         return self.look(look)
 
     def look(self, body: Callable[[StashTransaction | None], T]) -> T:
         """Run `body` on one snapshot, without a fence; it gets None where there is no stash."""
         session = self._session()
+        try:
+            return self._look(session, body)
+        finally:
+            session.close()
 
+    def _look(self, session: Session, body: Callable[[StashTransaction | None], T]) -> T:
         def attempt() -> T:
             connection = session.connection()
             try:
@@ -120,10 +134,7 @@ class StashClient:
             finally:
                 session.rollback()
 
-        try:
-            return session.run(attempt, writing=False)
-        finally:
-            session.close()
+        return session.run(attempt, writing=False)
 
     # Opening
 
@@ -139,11 +150,17 @@ class StashClient:
 
     def open_read_only(self) -> Stash:
         """A handle that reads as long as nobody else opens."""
-        return Stash(self._session(), self.schema, self.component, self._current_token(), writable=False)
+        session = self._session()
+        try:
+            token = self._current(self._look(session, _fence))
+        except BaseException:
+            session.close()
+            raise
+        return Stash(session, self.schema, self.component, token, writable=False)
 
     def open_debug(self) -> Stash:
         """Take an existing stash over to mend it by hand: nothing is initialized or upgraded."""
-        self._current_token()
+        self._current(self.fence())
         return self.open(lambda transaction: None)[0]
 
     def open_savepoint(self, bootstrap: Callable[[StashTransaction], T]) -> tuple[Stash, T]:
@@ -176,8 +193,7 @@ class StashClient:
     def _session(self) -> Session:
         return Session(self._target, self._where, self._retry)
 
-    def _current_token(self) -> Token:
-        fence = self.fence()
+    def _current(self, fence: Fence | None) -> Token:
         if fence is None or fence.epoch == 0:
             raise NotInitialized(f"{self._where} was never opened for writing")
         return Token(fence.epoch, fence.nonce)
