@@ -68,6 +68,8 @@ def environment(settings: Settings, port: int | None = None) -> dict[str, str]:
         # A task whose process died is tried again within a minute or two, not ten.
         "SCHEDULER__TASK_INSTANCE_HEARTBEAT_SEC": "5",
         "SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
+        # The API's first answer to a task takes seconds, more on a busy machine; at 5 s the task would fail.
+        "WORKERS__EXECUTION_API_TIMEOUT": "30",
     }
     if port is not None:
         config |= {
