@@ -213,10 +213,13 @@ def test_a_state_that_is_read_while_others_move_was_true_at_one_moment(
     states = [world.visible(), *(world.visible() for _ in steps)]
     # What the reader may find differs only where a state does: there the mover begins, goes on and ends.
     moments = [n for n, state in enumerate(states) if n == 0 or state != states[n - 1]]
-    for first, last in itertools.combinations_with_replacement(range(len(moments)), 2):
-        turns = [(0, after - before) for before, after in itertools.pairwise(moments[first : last + 1])]
-        for stop in (1, 2):
-            _read_in_between(start.copy(), mover, ((0, moments[first]), (1, stop), *turns, (1, ALL)))
+
+    def moved(first: int, last: int) -> Iterator[tuple[int, int]]:
+        return ((0, after - before) for before, after in itertools.pairwise(moments[first : last + 1]))
+
+    for i, j, k in itertools.combinations_with_replacement(range(len(moments)), 3):
+        schedule = ((0, moments[i]), (1, 1), *moved(i, j), (1, 1), *moved(j, k), (1, ALL))
+        _read_in_between(start.copy(), mover, schedule)
     assert len(moments) > 1
 
 
