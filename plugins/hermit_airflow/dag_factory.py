@@ -29,6 +29,9 @@ NOTHING_TO_DO = "nothing_to_do"
 REPORT = "report"
 _JOIN = TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS
 _UUID4 = "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"
+# An answer that comes before Airflow has put the question away costs a try, and Airflow asks again. Asking
+# changes nothing, so that somebody quick, or a slow scheduler, must not end the run.
+_ASKS_AGAIN = {"retries": 10, "retry_delay": timedelta(seconds=1), "retry_exponential_backoff": 0}
 
 _OPERATORS: dict[Step, type[Any]] = {
     Step.OPEN: operators.OpenOperator,
@@ -100,7 +103,7 @@ def _own_arguments(step: Step, direction: Direction, plan: Plan) -> dict[str, An
         case Step.VERIFY:
             return {"steps": tuple(plan.steps)}
         case Step.APPROVE:
-            return {"report_task": REPORT}
+            return {"report_task": REPORT, **_ASKS_AGAIN}
         case Step.SET_TOMBSTONE:
             return {"outlets": [MOVED_CATALOGS]}
         case _:

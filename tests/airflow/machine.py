@@ -86,7 +86,7 @@ class Machine:
         return result.stdout
 
 
-def wait_for(look: Callable[[], T | None]) -> T:
+def wait_for(look: Callable[[], T | None], every_s: float = 0.5) -> T:
     """What `look` finds, as soon as it finds something."""
     deadline = time.monotonic() + _WAIT_S
     while True:
@@ -94,4 +94,4 @@ def wait_for(look: Callable[[], T | None]) -> T:
         if found is not None:
             return found
         assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.5)
+        time.sleep(every_s)
