@@ -20,6 +20,10 @@ from hermit.stash.errors import ConnectionFailed, ConnectionLost, OutcomeUnknown
 from .conftest import WAITING, ClosingClient, nothing, raw
 from .proxy import COMMIT, FENCE, Fault, Proxy
 
+# Whoever has changed something and is to say whether it counts.
+HOLDING = """select pid from pg_stat_activity
+ where datname = current_database() and backend_xid is not null and wait_event = 'ClientRead'"""
+
 
 @pytest.fixture
 def proxy(database_url: str) -> Iterator[Proxy]:
@@ -107,9 +111,14 @@ def test_settling_waits_for_a_transaction_that_holds_the_fence_and_may_still_com
         add(1)(transaction)
 
     proxy.arm(Fault.LATE, COMMIT)
+    proxy.gate.clear()
     writing = threading.Thread(target=through.write, args=[body])
     writing.start()
     assert proxy.lost.wait(30)
+    while not raw(client, HOLDING):
+        time.sleep(0.01)
+    # Only now: a client that is back before the server has changed the fence need not wait, and writes again.
+    proxy.gate.set()
     while writing.is_alive() and not raw(client, WAITING):
         time.sleep(0.01)
     proxy.deliver()
